@@ -1,0 +1,202 @@
+"""The world `arithmetic`: reasoning-gym problems answered in one message with visible reasoning.
+
+The message is `<think>steps</think>answer`; the episode ends with it. The problems and the scorer are the
+gym's own (`draws`); the scripted ways of working, right and wrong, are in `habits`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from noria.core.errors import PolicyError, UserError
+from noria.core.protocols import Policy, Sandbox
+from noria.core.types import Message, Observation, Outcome, Split, Task
+from noria.envs.arithmetic import draws, habits
+from noria.tokens.calls import parse
+
+_STEP = re.compile(r"\d[+*-]\d+=\d")
+_ADVICE: dict[str, tuple[str, ...]] = {
+    "estimate": (
+        "Do not guess: work out the steps.",
+        "Never estimate, compute the steps.",
+        "Work out the steps instead of guessing.",
+    ),
+    "steps": (
+        "Work step by step before you answer.",
+        "Take every term, one step at a time.",
+        "Go step by step to the last term.",
+    ),
+    "check": (
+        "Check every step before you answer.",
+        "Work the steps, then check each one.",
+        "Compute again to check, then answer.",
+    ),
+    "malformed": (
+        "Close the think block, then write the number.",
+        "After the think block write only the number.",
+        "End the think block before the number.",
+    ),
+}
+
+
+class Config(BaseModel):
+    """Options of the world `arithmetic`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["arithmetic"] = "arithmetic"
+    tasks: int = Field(default=256, ge=1, description="training tasks of a round")
+    datasets: tuple[draws.Dataset, ...] = Field(
+        default=("chain_sum", "leg_counting"), min_length=1, description="gym datasets, in turn"
+    )
+    min_terms: int = Field(default=3, ge=2, description="fewest numbers in a sum")
+    max_terms: int = Field(default=4, ge=2, description="most numbers in a sum")
+    max_digits: int = Field(default=2, ge=1, le=4, description="most digits of a number in a sum")
+    max_animals: int = Field(default=3, ge=2, le=10, description="most kinds of animals to count")
+    max_count: int = Field(default=5, ge=1, le=15, description="most animals of one kind")
+    max_total: int = Field(default=99, ge=9, description="running totals stay in 0..max_total")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Config:
+        if self.min_terms > self.max_terms:
+            raise ValueError(
+                f"min_terms must be <= max_terms: got {self.min_terms} > {self.max_terms} - swap them"
+            )
+        if len(set(self.datasets)) != len(self.datasets):
+            raise ValueError(f"datasets must be distinct: got {list(self.datasets)} - name each once")
+        return self
+
+    def options(self, name: draws.Dataset) -> list[dict[str, int]]:
+        """Option sets of a gym dataset, drawn from in turn, so every number length is as common."""
+        if name == "leg_counting":
+            return [
+                {
+                    "min_animals": 2,
+                    "max_animals": self.max_animals,
+                    "min_instances": 1,
+                    "max_instances": self.max_count,
+                }
+            ]
+        terms = {"min_terms": self.min_terms, "max_terms": self.max_terms}
+        return [
+            {**terms, "min_digits": digits, "max_digits": digits} for digits in range(1, self.max_digits + 1)
+        ]
+
+
+@dataclass
+class ArithmeticEpisode:
+    """One problem. The first message ends it; its answer is what is graded."""
+
+    task: Task
+    answer: str | None = None
+    fault: str = ""
+    done: bool = False
+
+    def act(self, message: str) -> Observation:
+        """Take the answer. A malformed message is answered with "error: …" and ends the episode as well."""
+        if self.done:
+            return Observation("error: the episode is over", done=True)
+        self.done = True
+        try:
+            parsed = parse(message)
+            if parsed.calls:
+                raise PolicyError("there are no tools here: write only the number after the think block")
+        except PolicyError as fault:
+            self.fault = f"error: {fault}"
+            return Observation(self.fault, done=True)
+        self.answer = parsed.answer
+        return Observation("", done=True)
+
+    def grade(self) -> Outcome:
+        """1 iff the gym's scorer gives the answer full marks."""
+        if self.answer is None:
+            return Outcome(0.0, {"answer": 0.0}, self.fault or "no answer")
+        right = draws.full_marks(self.task.data, self.answer)
+        reason = "right answer" if right else "wrong answer"
+        return Outcome(float(right), {"answer": float(right)}, reason)
+
+    def fork(self) -> ArithmeticEpisode:
+        """An independent copy of the state."""
+        return ArithmeticEpisode(self.task, self.answer, self.fault, self.done)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class ArithmeticWorld:
+    """Sums and leg counts with visible reasoning (protocol `World`)."""
+
+    name = "arithmetic"
+    experts = ("careful", "direct")
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.strategies: Mapping[str, float] = {key: habit.weight for key, habit in habits.HABITS.items()}
+        self.advice: Mapping[str, tuple[str, ...]] = dict(_ADVICE)
+
+    def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
+        """`n` distinct problems, the datasets in turn. UserError: unknown split, or too many tasks."""
+        if split not in draws.SPLITS:
+            raise UserError(
+                f"split must be one of {list(draws.SPLITS)}: got {split!r} - arithmetic has no other split"
+            )
+        streams = [
+            draws.in_turn(
+                [
+                    draws.stream(name, options, self.config.max_total, split, seed)
+                    for options in self.config.options(name)
+                ]
+            )
+            for name in self.config.datasets
+        ]
+        return list(islice(draws.in_turn(streams), n))
+
+    def open(self, task: Task) -> ArithmeticEpisode:
+        return ArithmeticEpisode(task)
+
+    def policy(self, task: Task, strategy: str, seed: int) -> Policy:
+        """The scripted habit `strategy`, deterministic in (task, strategy, seed)."""
+        if strategy not in habits.HABITS:
+            raise UserError(
+                f"strategy must be one of {sorted(habits.HABITS)}: got {strategy!r} - choose a known habit"
+            )
+        return partial(_say, habits.play(task, strategy, seed))
+
+    def reference(self, task: Task) -> list[str]:
+        """The gold solution: one message."""
+        return [habits.play(task, "careful", 0)]
+
+    def kind(self, message: str) -> str:
+        """ "malformed", "estimate" (no steps), "check" (steps and a check) or "steps"."""
+        try:
+            parsed = parse(message)
+        except PolicyError:
+            return "malformed"
+        if parsed.calls or not parsed.answer:
+            return "malformed"
+        if not _STEP.search(parsed.think):
+            return "estimate"
+        return "check" if "check" in parsed.think else "steps"
+
+    def advice_for(self, strategy: str) -> str | None:
+        """The kind of advice that a right habit obeys, None for a wrong habit."""
+        return habits.HABITS[strategy].obeys
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _say(message: str, _conversation: Sequence[Message]) -> str:
+    return message
+
+
+def build(config: Config, sandbox: Sandbox | None) -> ArithmeticWorld:
+    """The world of `config`; the sandbox is not needed."""
+    return ArithmeticWorld(config)
