@@ -69,6 +69,11 @@ class Config(BaseModel):
             raise ValueError(
                 f"min_terms must be <= max_terms: got {self.min_terms} > {self.max_terms} - swap them"
             )
+        if 10 ** (self.max_digits - 1) > self.max_total:
+            raise ValueError(
+                f"max_total must admit a number of max_digits: got {self.max_total} with {self.max_digits} "
+                "digits - raise max_total or lower max_digits"
+            )
         if len(set(self.datasets)) != len(self.datasets):
             raise ValueError(f"datasets must be distinct: got {list(self.datasets)} - name each once")
         return self
