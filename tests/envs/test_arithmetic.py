@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,14 +13,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from noria.core.errors import UserError
-from noria.core.types import Task
+from noria.core.types import Split, Task
 from noria.envs.arithmetic import ArithmeticWorld, Config, build
 
 WORLD = build(Config(), None)
-SPLITS = ("train", "heldout")
+SPLITS: tuple[Split, ...] = ("train", "heldout")
 
 
-def naive(prompt: str, metadata: dict) -> int:
+def naive(prompt: str, metadata: dict[str, Any]) -> int:
     """The value of a problem, worked out without the world's own steps."""
     if prompt.startswith("Compute "):
         return sum(int(number) for number in re.findall(r"[+-]?\d+", prompt.removeprefix("Compute ")))
@@ -37,7 +38,7 @@ def reward(task: Task, message: str, world: ArithmeticWorld = WORLD) -> float:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_gold_scores_one_and_doing_nothing_scores_zero(split: str) -> None:
+def test_gold_scores_one_and_doing_nothing_scores_zero(split: Split) -> None:
     for task in WORLD.tasks(split, 300, 1):
         assert reward(task, WORLD.reference(task)[0]) == 1.0
         assert WORLD.open(task).grade().reward == 0.0
@@ -46,7 +47,7 @@ def test_gold_scores_one_and_doing_nothing_scores_zero(split: str) -> None:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_answer_is_the_value_of_the_prompt(split: str) -> None:
+def test_the_answer_is_the_value_of_the_prompt(split: Split) -> None:
     for task in WORLD.tasks(split, 200, 2):
         value = naive(task.prompt, task.data["metadata"])
         assert task.data["answer"] == str(value)
@@ -57,7 +58,7 @@ def test_the_answer_is_the_value_of_the_prompt(split: str) -> None:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_tasks_are_deterministic_distinct_and_prefix_stable(split: str) -> None:
+def test_tasks_are_deterministic_distinct_and_prefix_stable(split: Split) -> None:
     tasks = WORLD.tasks(split, 200, 3)
     assert tasks == build(Config(), None).tasks(split, 200, 3)
     assert tasks[:70] == WORLD.tasks(split, 70, 3)
@@ -135,7 +136,7 @@ def test_too_many_tasks_say_what_to_widen() -> None:
         ({"tusks": 3}, "tusks"),
     ],
 )
-def test_config_refuses_what_cannot_work(options: dict, field: str) -> None:
+def test_config_refuses_what_cannot_work(options: dict[str, Any], field: str) -> None:
     with pytest.raises(ValidationError, match=field):
         Config(**options)
 

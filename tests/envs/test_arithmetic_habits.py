@@ -8,12 +8,13 @@ import re
 import pytest
 
 from noria.core.errors import UserError
-from noria.core.types import Message, Task
+from noria.core.types import Message, Split, Task
 from noria.envs.arithmetic import Config, build
 from noria.envs.arithmetic.habits import HABITS, steps_of
 
 WORLD = build(Config(), None)
-TASKS = {split: WORLD.tasks(split, 250, 21) for split in ("train", "heldout")}
+SPLITS: tuple[Split, ...] = ("train", "heldout")
+TASKS = {split: WORLD.tasks(split, 250, 21) for split in SPLITS}
 RIGHT = ("direct", "restate", "careful", "double", "thorough", "recover")
 STEP = re.compile(r"(\d+)([+*-])(\d+)=(\d+)")
 
@@ -38,7 +39,7 @@ def units(message: str) -> int:
 
 @pytest.mark.parametrize("split", TASKS)
 @pytest.mark.parametrize("strategy", RIGHT)
-def test_right_habits_always_solve(strategy: str, split: str) -> None:
+def test_right_habits_always_solve(strategy: str, split: Split) -> None:
     assert all(play(task, strategy)[1] for task in TASKS[split])
 
 
@@ -128,7 +129,7 @@ def test_weights_sum_to_one_and_right_habits_have_three_tenths() -> None:
 
 
 @pytest.mark.parametrize("split", TASKS)
-def test_the_mixture_is_weak_but_able(split: str) -> None:
+def test_the_mixture_is_weak_but_able(split: Split) -> None:
     names, weights = list(WORLD.strategies), list(WORLD.strategies.values())
     rng = random.Random(0)
     solved = total = spent = direct = 0
