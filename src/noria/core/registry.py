@@ -1,0 +1,225 @@
+"""The folder is the registry: `resolve("sandboxes", "bwrap")` is the module `noria.sandboxes.bwrap`.
+
+A name with a dot is the user's own module. Names, docstrings, the fields of a plug-in's `Config` and its module
+constants are read from the source without importing it, so listing and checking never need torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import importlib.util
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from noria.core.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = (
+    "envs", "engines", "teachers", "sandboxes", "signals", "losses", "trainers", "executors", "factories",
+)  # fmt: skip
+
+#: Packages that are slow to import or optional: a module that needs one is only read, not run, while checking.
+HEAVY = frozenset({"torch", "transformers", "vllm", "ray", "peft", "docker", "e2b"})
+
+
+class Entry(NamedTuple):
+    """One plug-in of a folder: its name, the first line of its docstring, and its file."""
+
+    name: str
+    doc: str
+    source: Path
+
+
+def names(folder: str) -> list[str]:
+    """The plug-ins of a folder: modules and packages that bind `build`; all public modules where none does."""
+    found = dict(_modules(folder))
+    built = [name for name, path in found.items() if "build" in _bound(path)]
+    return sorted(built or found)
+
+
+def entries(folder: str) -> list[Entry]:
+    """What `noria list` shows. Reads files only.
+
+    Raises:
+        UserError: `folder` is not one of `FOLDERS`.
+    """
+    if folder not in FOLDERS:
+        raise UserError(f"kind must be one of {', '.join(FOLDERS)}: got {folder!r}{nearest(folder, FOLDERS)}")
+    found = dict(_modules(folder))
+    return [Entry(name, _first_line(found[name]), found[name]) for name in names(folder)]
+
+
+def resolve(folder: str, name: str) -> ModuleType:
+    """Import the module behind `type = name`.
+
+    Raises:
+        UserError: no such plug-in (lists what exists and the nearest), or a package it needs is missing.
+    """
+    target = name if "." in name else f"noria.{folder}.{name}"
+    source(folder, name)
+    try:
+        return importlib.import_module(target)
+    except ModuleNotFoundError as fault:
+        raise UserError(
+            f"type = {name!r} in {folder} needs the package {fault.name!r}, which is not installed - install it"
+        ) from fault
+
+
+def source(folder: str, name: str) -> Path:
+    """The file of a plug-in.
+
+    Raises:
+        UserError: there is none.
+    """
+    if "." in name:
+        found = _find_dotted(name)
+        if found is None:
+            raise UserError(
+                f"type must name a plug-in or an importable module: got {name!r}, which Python cannot find - "
+                "check the spelling, or run from the folder that holds it"
+            )
+        return found
+    known = names(folder)
+    path = dict(_modules(folder)).get(name)
+    if path is None:
+        listed = ", ".join(known) or "a dotted name"
+        raise UserError(
+            f"type must name one of the {folder}: got {name!r}, expected {listed}"
+            f"{nearest(name, known)} (your own module: a dotted name)"
+        )
+    return path
+
+
+def is_light(folder: str, name: str) -> bool:
+    """Whether the module can be imported without any of the `HEAVY` packages (decided from its source)."""
+    return not _needs_heavy(source(folder, name), frozenset())
+
+
+def constant(folder: str, name: str, key: str) -> object | None:
+    """The literal bound to `key` at the top of a plug-in's module, None if there is none. Reads the file only."""
+    for node in _tree(source(folder, name)).body:
+        target, value = _assignment(node)
+        if target == key and value is not None:
+            try:
+                return ast.literal_eval(value)  # type: ignore[no-any-return]
+            except ValueError:
+                return None
+    return None
+
+
+def config_fields(folder: str, name: str) -> list[str] | None:
+    """Names of the fields of the plug-in's `Config`, read from the source.
+
+    None where the class is not written there as a direct subclass of `BaseModel`.
+    """
+    for node in _tree(source(folder, name)).body:
+        if isinstance(node, ast.ClassDef) and node.name == "Config":
+            bases = [base.id if isinstance(base, ast.Name) else "?" for base in node.bases]
+            if bases != ["BaseModel"]:
+                return None
+            found = [_assignment(item)[0] for item in node.body]
+            return [field for field in found if field and field != "model_config"]
+    return None
+
+
+def nearest(word: str, known: Iterator[str] | list[str] | tuple[str, ...]) -> str:
+    """`, did you mean 'x'?` or nothing."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f", did you mean {close[0]!r}?" if close else ""
+
+
+def _modules(folder: str) -> Iterator[tuple[str, Path]]:
+    base = ROOT / folder
+    for path in sorted(base.iterdir()) if base.is_dir() else ():
+        if path.name.startswith("_"):
+            continue
+        if path.suffix == ".py":
+            yield path.stem, path
+        elif (path / "__init__.py").is_file():
+            yield path.name, path / "__init__.py"
+
+
+def _find_dotted(name: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ModuleNotFoundError, ValueError):
+        return None
+    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
+
+
+@lru_cache(maxsize=256)
+def _parse(path: Path, mtime_ns: int) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def _tree(path: Path) -> ast.Module:
+    try:
+        return _parse(path, path.stat().st_mtime_ns)
+    except SyntaxError as fault:
+        raise UserError(f"{path} must be valid Python: line {fault.lineno}: {fault.msg}") from fault
+
+
+def _first_line(path: Path) -> str:
+    return (ast.get_docstring(_tree(path)) or "").partition("\n")[0].strip()
+
+
+def _assignment(node: ast.stmt) -> tuple[str | None, ast.expr | None]:
+    """Name and value of `name: type = value` or `name = value`, else (None, None)."""
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return node.target.id, node.value
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id, node.value
+    return None, None
+
+
+def _bound(path: Path) -> set[str]:
+    """Names that the module's top level binds."""
+    bound: set[str] = set()
+    for node in _tree(path).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            bound.update(alias.asname or alias.name for alias in node.names)
+        else:
+            target = _assignment(node)[0]
+            if target:
+                bound.add(target)
+    return bound
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """Dotted names that the module's top level imports (nothing below `if TYPE_CHECKING` or in a function)."""
+    for node in _tree(path).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _needs_heavy(path: Path, seen: frozenset[Path]) -> bool:
+    if path in seen:
+        return False
+    for dotted in _imports(path):
+        if dotted.split(".")[0] in HEAVY:
+            return True
+        ours = _ours(dotted)
+        if ours and _needs_heavy(ours, seen | {path}):
+            return True
+    return False
+
+
+def _ours(dotted: str) -> Path | None:
+    parts = dotted.split(".")
+    if parts[0] != "noria":
+        return None
+    base = ROOT.joinpath(*parts[1:])
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
+        if len(parts) > 1 and path.is_file():
+            return path
+    return None
