@@ -14,15 +14,25 @@ class Optimised(Table):
 
     steps: int = Field(default=20, ge=0, description="batches; 0 skips the phase")
     lr: float = Field(default=6e-4, gt=0, description="AdamW learning rate")
-    schedule: Literal["constant", "cosine"] = Field(default="constant", description="of the learning rate over the steps")
+    schedule: Literal["constant", "cosine"] = Field(
+        default="constant", description="of the learning rate over the steps"
+    )
     warmup_steps: int = Field(default=0, ge=0, description="steps of linear warm-up from 0; 0 = none")
-    betas: tuple[float, float] = Field(default=(0.9, 0.99), strict=False, description="AdamW decay rates of the moments")
-    grad_norm: float = Field(default=1.0, ge=0, description="gradient norm is clipped to this; 0 = not clipped")
+    betas: tuple[float, float] = Field(
+        default=(0.9, 0.99), strict=False, description="AdamW decay rates of the moments"
+    )
+    grad_norm: float = Field(
+        default=1.0, ge=0, description="gradient norm is clipped to this; 0 = not clipped"
+    )
     weight_decay: float = Field(default=0.0, ge=0, description="AdamW decoupled weight decay")
     envs: list[str] | None = Field(default=None, description="worlds the phase trains on; None = all")
-    split_by: Literal["env"] | None = Field(default=None, description="env = one expert per world; None = one model")
+    split_by: Literal["env"] | None = Field(
+        default=None, description="env = one expert per world; None = one model"
+    )
     tokens_per_micro_batch: int = Field(
-        default=4096, ge=1, description="tokens of a forward pass, padding included; changes memory and speed, not the gradient"
+        default=4096,
+        ge=1,
+        description="tokens of a forward pass, padding included; changes memory and speed, not the gradient",
     )
 
 
@@ -30,13 +40,22 @@ class SftPhase(Optimised):
     """Supervised fine-tuning on the curated set and the teachers' trajectories."""
 
     signal: Literal["curated"]
-    loss: dict[str, LossTable] = Field(default_factory=lambda: {"ce": LossTable()}, description="loss terms by name")
+    loss: dict[str, LossTable] = Field(
+        default_factory=lambda: {"ce": LossTable()}, description="loss terms by name"
+    )
     lr: float = Field(default=1e-3, gt=0, description="AdamW learning rate")
     steps: int = Field(default=60, ge=0, description="optimiser steps; 0 skips the phase")
-    schedule: Literal["constant", "cosine"] = Field(default="cosine", description="of the learning rate over the steps")
-    tokens_per_step: int = Field(default=8192, ge=1, description="tokens of one optimiser step, packed, prompt included")
+    schedule: Literal["constant", "cosine"] = Field(
+        default="cosine", description="of the learning rate over the steps"
+    )
+    tokens_per_step: int = Field(
+        default=8192, ge=1, description="tokens of one optimiser step, packed, prompt included"
+    )
     teacher_share: float = Field(
-        default=0.5, ge=0, le=1, description="share of the samples that teachers wrote; the rest is the curated set"
+        default=0.5,
+        ge=0,
+        le=1,
+        description="share of the samples that teachers wrote; the rest is the curated set",
     )
     mask_errors: bool = Field(default=True, description="erroneous steps stay as input and carry no loss")
 
@@ -44,28 +63,42 @@ class SftPhase(Optimised):
 class Credit(Table):
     """Weights of tokens inside a trajectory, renormalised to mean 1 over its action tokens."""
 
-    key_action: float = Field(default=2.0, ge=1, description="weight of tokens of a key action; 1 = no credit")
+    key_action: float = Field(
+        default=2.0, ge=1, description="weight of tokens of a key action; 1 = no credit"
+    )
 
 
 class Sampled(Optimised):
     """Phases that train on their own rollouts, actor and learner at the same time."""
 
     loss: dict[str, LossTable] = Field(
-       default= default_factory=lambda: {"clipped": LossTable()}, description="loss terms by name"
+        default_factory=lambda: {"clipped": LossTable()}, description="loss terms by name"
     )
     prompts_per_step: int = Field(default=16, ge=1, description="prompts (groups) of one step")
-    rollouts_per_prompt: int = Field(default=8, ge=1, description="rollouts of each prompt, the size of a group")
-    minibatches: int = Field(default=4, ge=1, description="optimiser steps per step: its rollouts are cut into so many parts")
-    max_staleness: int = Field(
-        default=1, ge=0, description="policy versions between the oldest token of a rollout and training; 0 = on-policy"
+    rollouts_per_prompt: int = Field(
+        default=8, ge=1, description="rollouts of each prompt, the size of a group"
     )
-    temperature: float = Field(default=1.0, gt=0, description="sampling temperature, applied to all three policies")
-    tis_cap: float = Field(default=2.0, gt=0, description="cap C of the truncated importance weight min(pi_old/mu, C)")
+    minibatches: int = Field(
+        default=4, ge=1, description="optimiser steps per step: its rollouts are cut into so many parts"
+    )
+    max_staleness: int = Field(
+        default=1,
+        ge=0,
+        description="policy versions between the oldest token of a rollout and training; 0 = on-policy",
+    )
+    temperature: float = Field(
+        default=1.0, gt=0, description="sampling temperature, applied to all three policies"
+    )
+    tis_cap: float = Field(
+        default=2.0, gt=0, description="cap C of the truncated importance weight min(pi_old/mu, C)"
+    )
     aggregate: Literal["token", "sequence", "prompt", "constant"] = Field(
         default="prompt", description="what the loss is a mean over"
     )
     max_refills: int = Field(
-        default=1, ge=0, description="times a step's prompts are drawn again to replace groups without signal; 0 = never"
+        default=1,
+        ge=0,
+        description="times a step's prompts are drawn again to replace groups without signal; 0 = never",
     )
 
 
@@ -73,7 +106,9 @@ class RlPhase(Sampled):
     """Group-relative policy gradient, one expert per world when `split_by = "env"`."""
 
     signal: Literal["group_std", "group_mean", "rloo"]
-    sft_steps: int = Field(default=0, ge=0, description="supervised steps on the world's share before; 0 = none")
+    sft_steps: int = Field(
+        default=0, ge=0, description="supervised steps on the world's share before; 0 = none"
+    )
     credit: Credit = Field(default_factory=Credit, description="token weights inside a trajectory")
 
 
@@ -81,7 +116,9 @@ class DistillPhase(Sampled):
     """On-policy distillation: the routed teacher scores the student's own tokens."""
 
     signal: Literal["teacher_k1"]
-    route: str = Field(description="an earlier phase with split_by (its experts), or a teacher that scores tokens")
+    route: str = Field(
+        description="an earlier phase with split_by (its experts), or a teacher that scores tokens"
+    )
     lr: float = Field(default=1e-3, gt=0, description="AdamW learning rate")
     prompts_per_step: int = Field(default=48, ge=1, description="prompts of one step, worlds mixed 1:1")
     rollouts_per_prompt: int = Field(default=1, ge=1, description="rollouts of each prompt")
@@ -90,10 +127,15 @@ class DistillPhase(Sampled):
         default="token", description="what the loss is a mean over"
     )
     adv_ref: Literal["current", "old"] = Field(
-        default="current", description="policy subtracted in the advantage log pi_T - log pi; both agree on the first mini-batch"
+        default="current",
+        description="policy subtracted in the advantage log pi_T - log pi; both agree on the first mini-batch",
     )
-    balance: Literal["route", "none"] = Field(default="route", description="route = one denominator per teacher")
-    kl_discount: float = Field(default=0.0, ge=0, le=1, description="discount of future divergence; 0 = immediate token only")
+    balance: Literal["route", "none"] = Field(
+        default="route", description="route = one denominator per teacher"
+    )
+    kl_discount: float = Field(
+        default=0.0, ge=0, le=1, description="discount of future divergence; 0 = immediate token only"
+    )
 
 
 class EfficiencyPhase(Sampled):
@@ -102,7 +144,8 @@ class EfficiencyPhase(Sampled):
     signal: Literal["hmpo"]
     rollouts_per_prompt: int = Field(default=10, ge=2, description="rollouts of each prompt, G")
     boundary: Literal["inclusive", "strict"] = Field(
-        default="inclusive", description="strict: a rollout of median length gets 0; inclusive: it gets `offset`"
+        default="inclusive",
+        description="strict: a rollout of median length gets 0; inclusive: it gets `offset`",
     )
     offset: float = Field(default=0.8, ge=0, le=1, description="lambda of min(1, cos(pi n / 2b) + lambda)")
     lr: float = Field(default=3e-4, gt=0, description="AdamW learning rate")
