@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from noria.core.errors import PolicyError
 from noria.core.types import Message
@@ -33,7 +34,7 @@ class Belief:
     def note(self, call: Call, line: str) -> None:
         """Take in one call and its answer."""
         self.log.append((call, line))
-        for name, balance, status, limit in _FACT.findall(line):
+        for name, balance, status, limit in _facts(line):
             if balance:
                 self.balances[name] = int(balance)
             if limit:
@@ -90,10 +91,22 @@ def believe(messages: Sequence[Message]) -> Belief:
     """Read a conversation after the prompt: assistant messages and the tool messages that answer them."""
     belief = Belief()
     for said, heard in zip(messages[::2], messages[1::2], strict=False):
-        try:
-            calls = parse(said.content).calls
-        except PolicyError:
-            continue
-        for call, line in zip(calls, heard.content.split("\n"), strict=False):
+        for call, line in zip(_calls(said.content), heard.content.split("\n"), strict=False):
             belief.note(call, line)
     return belief
+
+
+# A policy reads the whole conversation again at each turn, and messages repeat across episodes.
+@lru_cache(maxsize=4096)
+def _calls(message: str) -> tuple[Call, ...]:
+    """The calls of a message, none where it cannot be parsed."""
+    try:
+        return parse(message).calls
+    except PolicyError:
+        return ()
+
+
+@lru_cache(maxsize=4096)
+def _facts(line: str) -> tuple[tuple[str, str, str, str], ...]:
+    """(id, balance, status, limit) as a line tells them, "" for what it does not tell."""
+    return tuple(_FACT.findall(line))
