@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from noria.core.types import TokenRecord
 
@@ -44,7 +44,7 @@ def from_json(kind: type[T], data: Any) -> T:
     Raises:
         ValueError: `data` lacks a field, has one too many, or holds a value of another shape.
     """
-    decoded: T = _decoder(kind)(data)
+    decoded: T = _decoder(cast(Hashable, kind))(data)
     return decoded
 
 
@@ -64,7 +64,7 @@ def write_jsonl(path: Path, carriers: Iterable[Any]) -> int:
 
 
 def append_jsonl(path: Path, carriers: Iterable[Any]) -> int:
-    """Append lines that reach the disk's queue together; a torn last line of a killed process is cut off first."""
+    """Append lines with one write; a torn last line of a killed process is cut off first."""
     lines = [dumps(carrier) + "\n" for carrier in carriers]
     with path.open("a+b") as file:
         file.truncate(_whole(file))
@@ -78,7 +78,7 @@ def read_jsonl(path: Path, kind: type[T]) -> Iterator[T]:
     Raises:
         ValueError: a line that is not JSON of `kind`; names the file and line.
     """
-    decode = _decoder(kind)
+    decode = _decoder(cast(Hashable, kind))
     for number, data in _read_lines(path):
         try:
             yield decode(data)

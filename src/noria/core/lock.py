@@ -12,18 +12,20 @@ from pathlib import Path
 
 from noria.core.errors import UserError
 
+Holder = dict[str, int | str | None]
+
 
 @contextmanager
 def hold(path: Path, what: str) -> Iterator[None]:
     """Hold the lock at `path` for the body.
 
-    The holder is written into the file (process, its start time, host) under a short `flock`, because a `flock`
-    kept for the whole body would pass to forked workers and outlive the process.
+    The holder (process, its start time, host) is written into the file under a short `flock`: one kept for
+    the whole body would pass to forked workers and outlive the process.
 
     Raises:
         UserError: a living process holds it, or one on another host, which cannot be asked.
     """
-    me = {"pid": os.getpid(), "started": _started(os.getpid()), "host": socket.gethostname()}
+    me: Holder = {"pid": os.getpid(), "started": _started(os.getpid()), "host": socket.gethostname()}
     _exchange(path, me, what)
     try:
         yield
@@ -31,26 +33,27 @@ def hold(path: Path, what: str) -> Iterator[None]:
         _release(path, me)
 
 
-def _exchange(path: Path, me: dict[str, object], what: str) -> None:
+def _exchange(path: Path, me: Holder, what: str) -> None:
     with path.open("a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
         holder = _parsed(file.read())
         if holder and holder["host"] != me["host"]:
             raise UserError(
-                f"{what} must not be worked on twice: process {holder['pid']} on host {holder['host']} holds it - "
-                f"stop it there, or delete {path} if it is gone"
+                f"{what} must not be worked on twice: process {holder['pid']} of {holder['host']} is at it"
+                f" - stop it there, or delete {path} if it is gone"
             )
         if holder and _alive(holder):
             raise UserError(
-                f"{what} must not be worked on twice: process {holder['pid']} is at it - wait for it, or stop it"
+                f"{what} must not be worked on twice: process {holder['pid']} is at it"
+                " - wait for it, or stop it"
             )
         file.seek(0)
         file.truncate()
         file.write(json.dumps(me))
 
 
-def _release(path: Path, me: dict[str, object]) -> None:
+def _release(path: Path, me: Holder) -> None:
     with path.open("a+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
@@ -59,7 +62,7 @@ def _release(path: Path, me: dict[str, object]) -> None:
             file.truncate()
 
 
-def _parsed(text: str) -> dict[str, object] | None:
+def _parsed(text: str) -> Holder | None:
     """The holder, None for a free lock and for one whose writing was cut short."""
     try:
         data = json.loads(text)
@@ -68,13 +71,13 @@ def _parsed(text: str) -> dict[str, object] | None:
     return data if isinstance(data, dict) and {"pid", "started", "host"} <= data.keys() else None
 
 
-def _alive(holder: dict[str, object]) -> bool:
+def _alive(holder: Holder) -> bool:
     pid = holder["pid"]
     return isinstance(pid, int) and _started(pid) == holder["started"] and holder["started"] is not None
 
 
 def _started(pid: int) -> str | None:
-    """When a living process started, in the kernel's own unit, so that a reused number is told apart; None if dead."""
+    """When a living process started (a reused number is told apart by it); None if it is dead."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:

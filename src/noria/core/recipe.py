@@ -79,8 +79,8 @@ def load(files: Sequence[str | Path], overrides: Sequence[str] = ()) -> Recipe:
     """Merge files left to right, then the overrides, and validate everything, plug-in tables included.
 
     Raises:
-        UserError: a missing file, bad TOML (line and column), an unknown key (nearest right key and its section),
-            a wrong value, or fields that do not fit each other. The message lists every fault that was found.
+        UserError: a missing file, bad TOML (line and column), an unknown key (the nearest right one and its
+            section), a wrong value, or fields that do not fit each other. The message lists every fault.
     """
     data = recipe_load.merge_files([Path(file) for file in files], Recipe)
     for text in overrides:

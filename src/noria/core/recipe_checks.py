@@ -22,7 +22,8 @@ def problems(recipe: Recipe) -> list[str]:
     found += _worlds(recipe, "gate.protected", recipe.gate.protected)
     if recipe.supervisor.type == "model" and recipe.supervisor.engine is None:
         found.append(
-            'supervisor.type = "model" needs supervisor.engine - add engine = { type = "…" }, or use "counterfactual"'
+            'supervisor.type = "model" needs supervisor.engine - add engine = { type = "…" }, '
+            'or set supervisor.type = "counterfactual"'
         )
     for name, phase in recipe.phase.items():
         path = f"phase.{name}"
@@ -41,8 +42,8 @@ def problems(recipe: Recipe) -> list[str]:
 def plugins(recipe: Recipe) -> tuple[dict[str, Any], list[str]]:
     """Validate every plug-in table with the plug-in's own `Config`.
 
-    Returns the fields of the recipe with the plug-ins' defaults filled in, and the faults. A module that needs a
-    heavy package is not imported: only the names of its keys are checked then, and its table stays as written.
+    Returns the fields of the recipe with the plug-ins' defaults filled in, and the faults. A module that
+    needs a heavy package is not imported: only the names of its keys are checked, and its table stays as written.
     """
     faults: list[str] = []
 
@@ -104,9 +105,7 @@ def _loss(path: str, name: str, options: dict[str, Any]) -> list[str]:
     except UserError:
         known = registry.names("losses")
         near = registry.nearest(name, known)
-        return [
-            f"{path} must name losses: got {name!r}, expected one of {', '.join(known) or 'none installed'}{near}"
-        ]
+        return [f"{path} must name losses: got {name!r}, expected one of {', '.join(known)}{near}"]
 
 
 def _worlds(recipe: Recipe, path: str, worlds: list[str] | None) -> list[str]:
@@ -115,7 +114,7 @@ def _worlds(recipe: Recipe, path: str, worlds: list[str] | None) -> list[str]:
         if world not in recipe.env:
             near = registry.nearest(world, list(recipe.env))
             found.append(
-                f"{path} must name worlds of [env]: got {world!r}, expected one of {_listed(recipe.env)}{near}"
+                f"{path} must name worlds of [env]: got {world!r}, expected {_listed(recipe.env)}{near}"
             )
         if (worlds or []).count(world) > 1:
             found.append(f"{path} must name each world once: got {world!r} twice - remove one")
@@ -144,17 +143,18 @@ def _route(recipe: Recipe, name: str, phase: DistillPhase) -> list[str]:
     if phase.route in recipe.phase and phase.route not in recipe.teachers:
         if order.index(phase.route) >= order.index(name):
             return [
-                f"{path} must name an earlier phase: got {phase.route!r} - move [phase.{phase.route}] above it"
+                f"{path} must name an earlier phase: got {phase.route!r} - move phase.{phase.route} above it"
             ]
         return [
-            f'{path} names phase.{phase.route}, which trains one model - set phase.{phase.route}.split_by = "env"'
+            f"{path} names phase.{phase.route}, which trains one model - set phase.{phase.route}.split_by"
+            ' = "env"'
         ]
     if phase.route in recipe.teachers:
         return _scoring_teacher(recipe, path, phase.route)
     routes = earlier + [teacher for teacher in recipe.teachers if _scores(recipe, teacher)]
     return [
-        f"{path} must name an earlier phase with split_by, or a teacher that scores tokens: got {phase.route!r}, "
-        f"expected {_listed(routes)}{registry.nearest(phase.route, routes)}"
+        f"{path} must name an earlier phase with split_by, or a teacher that scores tokens: "
+        f"got {phase.route!r}, expected {_listed(routes)}{registry.nearest(phase.route, routes)}"
     ]
 
 

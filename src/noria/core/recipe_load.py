@@ -1,4 +1,4 @@
-"""Reading and merging of recipe files: tables merge, lists replace, a table whose `type` changes is replaced whole."""
+"""Reading and merging of recipe files: tables merge, lists replace, another `type` replaces its table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training phases of a recipe. The signal says what kind of phase a table is; all run over one training loop."""
+"""Training phases of a recipe. The signal says what kind of phase it is; all run over one training loop."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class DistillPhase(Sampled):
     )
     adv_ref: Literal["current", "old"] = Field(
         default="current",
-        description="policy subtracted in the advantage log pi_T - log pi; both agree on the first mini-batch",
+        description="policy subtracted in the advantage log pi_T - log pi; equal on the first mini-batch",
     )
     balance: Literal["route", "none"] = Field(
         default="route", description="route = one denominator per teacher"

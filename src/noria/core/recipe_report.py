@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 #: Keys that people bring along and that Noria refuses, with the reason.
 REFUSED = {
-    key: "is refused: a sampler that changes the support makes importance ratios wrong - remove it, use temperature"
+    key: "is refused: a sampler that changes the support makes importance ratios wrong - use temperature"
     for key in ("top_p", "top_k", "min_p")
 }
 
@@ -41,7 +41,7 @@ def unknown_key(
     where = f"[{section}]" if section else "the top level"
     if key in REFUSED:
         return f"{section}.{key} {REFUSED[key]}"
-    exact = [place for place, name in elsewhere or [] if name == key]
+    exact = list(dict.fromkeys(place for place, name in elsewhere or [] if name == key))
     close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
     if close:
         return f"unknown key {key!r} in {where}: did you mean {close[0]!r}?"
@@ -50,7 +50,8 @@ def unknown_key(
         return f"unknown key {key!r} in {where}: it belongs in {places}"
     for name in difflib.get_close_matches(key, [name for _, name in elsewhere or []], n=1, cutoff=0.75):
         place = next(place for place, other in elsewhere or [] if other == name)
-        return f"unknown key {key!r} in {where}: did you mean {name!r} in {f'[{place}]' if place else 'the top level'}?"
+        there = f"[{place}]" if place else "the top level"
+        return f"unknown key {key!r} in {where}: did you mean {name!r} in {there}?"
     return f"unknown key {key!r} in {where}: the keys here are {', '.join(known)}"
 
 
@@ -92,9 +93,13 @@ def _locate(loc: tuple[Any, ...], data: Any) -> list[str]:
     at = data
     for position, part in enumerate(loc):
         last = position == len(loc) - 1
-        if isinstance(at, dict) and part in at:
-            at = at[part]
-        elif isinstance(at, list) and isinstance(part, int) and part < len(at):
+        if (
+            isinstance(at, dict)
+            and part in at
+            or isinstance(at, list)
+            and isinstance(part, int)
+            and part < len(at)
+        ):
             at = at[part]
         elif not last or at is None:
             continue

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from noria.core import registry
 from noria.core.errors import UserError
 
+ConfigClass = type[BaseModel]
 NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
 
 
@@ -36,7 +37,7 @@ class Plug(BaseModel):
         """Import the plug-in. Raises UserError where there is none or a package is missing."""
         return registry.resolve(self.folder, self.type)
 
-    def config_class(self) -> type[BaseModel]:
+    def config_class(self) -> ConfigClass:
         """The plug-in's `Config`. Raises UserError where the module does not define one."""
         found = vars(self.module()).get("Config")
         if not (isinstance(found, type) and issubclass(found, BaseModel)):
@@ -49,7 +50,7 @@ class Plug(BaseModel):
         """The plug-in's own `Config`, built from this table.
 
         Raises:
-            pydantic.ValidationError: a key or value that the plug-in refuses (`recipe.load` reports it by name).
+            pydantic.ValidationError: a key or value that the plug-in refuses (`recipe.load` reports it).
         """
         kind = self.config_class()
         given = self.options
@@ -100,7 +101,7 @@ class TeacherTable(Plug):
 
     @property
     def scores_tokens(self) -> bool:
-        """Whether it can give log-probabilities of the student's tokens: its module says `SCORES_TOKENS = True`."""
+        """Whether it gives log-probabilities of the student's tokens: its module says `SCORES_TOKENS = True`."""
         return registry.constant(self.folder, self.type, "SCORES_TOKENS") is True
 
 

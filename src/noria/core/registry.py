@@ -1,7 +1,7 @@
 """The folder is the registry: `resolve("sandboxes", "bwrap")` is the module `noria.sandboxes.bwrap`.
 
-A name with a dot is the user's own module. Names, docstrings, the fields of a plug-in's `Config` and its module
-constants are read from the source without importing it, so listing and checking never need torch.
+A name with a dot is the user's own module. Names, docstrings, the fields of a plug-in's `Config` and its
+module constants are read from the source without importing it, so listing and checking never need torch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLDERS = (
     "envs", "engines", "teachers", "sandboxes", "signals", "losses", "trainers", "executors", "factories",
 )  # fmt: skip
 
-#: Packages that are slow to import or optional: a module that needs one is only read, not run, while checking.
+#: Slow or optional packages: a module that needs one is only read, not run, while a recipe is checked.
 HEAVY = frozenset({"torch", "transformers", "vllm", "ray", "peft", "docker", "e2b"})
 
 
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
 
 
 def names(folder: str) -> list[str]:
-    """The plug-ins of a folder: modules and packages that bind `build`; all public modules where none does."""
+    """The plug-ins of a folder: modules that bind `build`, or all public ones where none does."""
     found = dict(_modules(folder))
     built = [name for name, path in found.items() if "build" in _bound(path)]
     return sorted(built or found)
@@ -66,7 +66,7 @@ def resolve(folder: str, name: str) -> ModuleType:
         return importlib.import_module(target)
     except ModuleNotFoundError as fault:
         raise UserError(
-            f"type = {name!r} in {folder} needs the package {fault.name!r}, which is not installed - install it"
+            f"type = {name!r} in {folder} needs the package {fault.name!r}, which is missing - install it"
         ) from fault
 
 
@@ -101,7 +101,7 @@ def is_light(folder: str, name: str) -> bool:
 
 
 def constant(folder: str, name: str, key: str) -> object | None:
-    """The literal bound to `key` at the top of a plug-in's module, None if there is none. Reads the file only."""
+    """The literal bound to `key` at the top of a plug-in's module, or None. Reads the file only."""
     for node in _tree(source(folder, name)).body:
         target, value = _assignment(node)
         if target == key and value is not None:
@@ -193,7 +193,7 @@ def _bound(path: Path) -> set[str]:
 
 
 def _imports(path: Path) -> Iterator[str]:
-    """Dotted names that the module's top level imports (nothing below `if TYPE_CHECKING` or in a function)."""
+    """Dotted names that the module's top level imports (not those in a function or below an `if`)."""
     for node in _tree(path).body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -5,8 +5,8 @@
         round-1/rollout/{…, manifest.json}      finished
         round-1/pair.partial/                   being made, or left by a process that died
 
-A stage works in `<name>.partial`; its manifest is written to a temporary name, flushed to disk and renamed, and
-only then the folder gets its name. So a folder without `.partial` and with a manifest is whole.
+A stage works in `<name>.partial`; its manifest is written to a temporary name, flushed to disk and renamed,
+and only then the folder gets its name. So a folder without `.partial` and with a manifest is whole.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class Run:
         return read_json_lines(self.path / "events.jsonl")
 
     def metrics(self, values: Mapping[str, float | int | str]) -> None:
-        """Append one row to metrics.jsonl, for example {"phase": "round-1/sft", "step": 3, "loss/ce": 1.2}."""
+        """Append one row to metrics.jsonl, as {"phase": "round-1/sft", "step": 3, "loss/ce": 1.2}."""
         append_jsonl(self.path / "metrics.jsonl", [{"t": round(time.time(), 3), **values}])
 
     @contextmanager
