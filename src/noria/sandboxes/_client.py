@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from noria.core.errors import SandboxError
+from noria.sandboxes._cgroup import Cage
 
 START_S = 30.0
 #: Time a server may need for a request beyond the request's own limit before it counts as stuck.
@@ -74,9 +75,15 @@ def spawn(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[byte
 class Server:
     """One running fork server. Not thread-safe: the pool hands it to one request at a time."""
 
-    def __init__(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
-        """Raises SandboxError when the server does not come up, with what it printed."""
-        self._process = spawn(start)
+    def __init__(self, start: Callable[[], subprocess.Popen[bytes]], cage: Cage | None = None) -> None:
+        """Raises SandboxError when the server does not come up, with what it printed. Owns the cage."""
+        self._cage = cage
+        try:
+            self._process = spawn(start)
+        except OSError as fault:
+            if cage is not None:
+                cage.remove()
+            raise SandboxError(f"the sandbox did not start: {fault}") from fault
         if self._process.stdin is None or self._process.stdout is None:
             raise SandboxError("the server must be started with pipes")
         self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
@@ -97,10 +104,13 @@ class Server:
         """One request. Raises ServerDied, or SandboxError when no answer came in time; closed after either."""
         deadline = time.monotonic() + timeout_s + GRACE_S
         text = json.dumps(header).encode()
+        before = self._cage.oom_kills() if self._cage is not None else 0
         try:
             self._write(struct.pack(">II", len(text), len(payload)) + text, deadline)
             self._write(payload, deadline)
-            return self._receive(deadline)
+            reply, body = self._receive(deadline)
+            reply["out_of_memory"] = self._cage is not None and self._cage.oom_kills() > before
+            return reply, body
         except BaseException:
             self.close()
             raise
@@ -116,6 +126,8 @@ class Server:
                 except BrokenPipeError:
                     pass
         process.wait()
+        if self._cage is not None:
+            self._cage.remove()
 
     def _write(self, data: bytes, deadline: float) -> None:
         view = memoryview(data)
@@ -187,6 +199,12 @@ class Pool:
                 return self._once(header, payload, timeout_s)
             except ServerDied:
                 return self._once(header, payload, timeout_s)
+
+    def warm(self) -> None:
+        """Start one server now. Raises SandboxError when it does not start."""
+        server = self._take()
+        with self._lock:
+            self._idle.append(server)
 
     def _once(self, header: dict[str, Any], payload: bytes, timeout_s: float) -> tuple[dict[str, Any], bytes]:
         server = self._take()

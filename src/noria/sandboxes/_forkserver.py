@@ -11,6 +11,8 @@ request it kills every other process; elsewhere it is a subreaper and kills its 
 from __future__ import annotations
 
 import ctypes
+import importlib
+import itertools
 import json
 import math
 import os
@@ -26,17 +28,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# Modules that ordinary code imports: loaded once here, so that a forked child finds them loaded.
-import bisect, collections, dataclasses, datetime, decimal, enum, fractions, functools, heapq  # noqa: E401, F401, I001
-import itertools, operator, random, re, statistics, string, textwrap, typing, unittest.mock  # noqa: E401, F401
-
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from _testrun import Tally, reporter, run_tests  # type: ignore[import-not-found]  # noqa: E402
+from _testrun import Tally, reporter, run_tests  # type: ignore[import-not-found]
 
-del sys.path[0]
-sys.modules.pop("_testrun")
-
-PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+#: What ordinary code imports: loaded before the first request, so that a forked child finds it loaded.
+PRELOADED = (
+    "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools",
+    "heapq", "itertools", "operator", "random", "re", "statistics", "string", "textwrap", "typing",
+)  # fmt: skip
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 MAX_ENTRIES = 20_000
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -186,7 +186,7 @@ class Server:
         child = os.fork()
         if child == 0:
             try:
-                self._enter(timeout_s, (writing,))
+                self._enter(timeout_s, (writing,), True)
                 run_tests(self._root, header["test_path"], reporter(writing, key))
             finally:
                 os._exit(0)
@@ -210,7 +210,7 @@ class Server:
             try:
                 os.dup2(pipes[0][1], 1)
                 os.dup2(pipes[1][1], 2)
-                self._enter(timeout_s, ())
+                self._enter(timeout_s, (), False)
                 os.execvpe(argv[0], argv, self._environment())
             except (OSError, ValueError) as fault:
                 os.write(2, f"{argv[0]}: {fault}\n".encode())
@@ -220,7 +220,9 @@ class Server:
         tails = [Tail(limit), Tail(limit)]
         for pipe in pipes:
             os.close(pipe[1])
-        sinks = {pipe[0]: tail.feed for pipe, tail in zip(pipes, tails, strict=True)}
+        sinks: dict[int, Callable[[bytes], None]] = {
+            pipe[0]: tail.feed for pipe, tail in zip(pipes, tails, strict=True)
+        }
         status = self._watch(child, sinks, timeout_s)
         code = -signal.SIGKILL if status is None else os.waitstatus_to_exitcode(status)
         changes, body = self._changes(before)
@@ -232,13 +234,14 @@ class Server:
         home = os.environ.get("HOME", self._root)
         return {"PATH": path, "HOME": home, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def _enter(self, timeout_s: float, keep: tuple[int, ...]) -> None:
+    def _enter(self, timeout_s: float, keep: tuple[int, ...], test: bool) -> None:
         """Make this forked child a limited one: own session, no descriptor of the server's, resource limits."""
         os.setsid()
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         edges = [2, *sorted(keep), os.sysconf("SC_OPEN_MAX")]
-        for low, high in zip(edges, edges[1:], strict=False):
+        for low, high in itertools.pairwise(edges):
             os.closerange(low + 1, high)
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
@@ -250,7 +253,7 @@ class Server:
             resource.RLIMIT_FSIZE: int(config["disk_mb"]) << 20,
             resource.RLIMIT_NOFILE: 256,
         }
-        if config["limit_address_space"]:
+        if test or config["limit_address_space"]:
             limits[resource.RLIMIT_AS] = int(config["memory_mb"]) << 20
         if self._first:  # outside a user namespace this would count all processes of the user
             limits[resource.RLIMIT_NPROC] = int(config["pids"])
@@ -376,6 +379,10 @@ def main() -> None:
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
     os.umask(0o022)
+    # The code under test finds neither this folder nor the runner among its modules.
+    del sys.path[0], sys.modules["_testrun"]
+    for name in PRELOADED:
+        importlib.import_module(name)
     _libc.prctl(PR_SET_DUMPABLE if os.getpid() == 1 else PR_SET_CHILD_SUBREAPER, os.getpid() != 1, 0, 0, 0)
     Server(json.loads(sys.argv[1]), requests, replies).serve()
 

@@ -14,6 +14,8 @@ from noria.core.protocols import ExecResult, TestReport
 from noria.sandboxes._client import Entry, Pool, pack, unpack
 
 MAX_PATH = 1000
+#: What the server says about the tests of a process that got SIGKILL.
+KILLED = "killed by signal 9"
 
 
 def clean(path: str) -> str:
@@ -58,7 +60,10 @@ def run_test(
     path = clean(test_path)
     header = {"op": "test", "entries": entries, "test_path": path, "timeout_s": timeout_s}
     reply, _ = pool.ask(header, payload, timeout_s)
-    return TestReport(results=reply["results"], error=reply["error"])
+    results: dict[str, str] = reply["results"]
+    if reply["out_of_memory"]:
+        results = {name: "out of memory" if got == KILLED else got for name, got in results.items()}
+    return TestReport(results=results, error=reply["error"])
 
 
 class MemoryWorkspace:
@@ -103,7 +108,7 @@ class MemoryWorkspace:
                 self._entries.pop(path, None)
             self._entries.update(unpack(reply["entries"], body))
         if not killed and not reply["timed_out"] and reply["code"] == -9:
-            killed = "memory" if reply.get("out_of_memory", False) else "signal 9"
+            killed = "memory" if reply["out_of_memory"] else "signal 9"
         return ExecResult(
             code=reply["code"],
             stdout=reply["stdout"],

