@@ -17,6 +17,7 @@ from noria.tokens.calls import parse
 
 _MAX_TURNS = 16
 _MAX_CALLS = 16
+_MAX_ERROR_CHARS = 100
 
 ADVICE: Mapping[str, tuple[str, ...]] = {
     "get": (
@@ -93,9 +94,9 @@ class Config(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["ledger"] = "ledger"
-    tasks: int = Field(256, ge=1, description="training tasks of a round")
+    tasks: int = Field(default=256, ge=1, description="training tasks of a round")
     frozen_share: float = Field(
-        0.7, ge=0.0, le=1.0, description="share of the tasks where an account that takes part is frozen"
+        default=0.7, ge=0.0, le=1.0, description="share of the tasks where an account that takes part is frozen"
     )
 
 
@@ -120,7 +121,7 @@ class LedgerEpisode:
         try:
             calls = parse(message).calls
         except PolicyError as fault:
-            return Observation(f"error: {str(fault).encode('ascii', 'backslashreplace').decode()}")
+            return Observation(f"error: {_plain(str(fault))}")
         if not calls:
             return Observation("error: no call; call a tool, end with submit")
         if len(calls) > _MAX_CALLS:
@@ -217,3 +218,8 @@ def build(config: Config, sandbox: Sandbox | None) -> LedgerWorld:
 
 def _text(account: Account) -> str:
     return f"{account.balance} {account.status} limit {account.limit}"
+
+
+def _plain(text: str) -> str:
+    """A message that may quote a model's own text: one short line of ASCII."""
+    return ascii(text)[1:-1][:_MAX_ERROR_CHARS]
