@@ -1,0 +1,221 @@
+"""Build the built-in weak model: tokenizer, then a small Qwen3, trained on the corpus of `tiny_corpus.py`.
+
+    python scripts/build_tiny.py tokenizer --corpus build/tiny --out src/noria/data/tiny
+    python scripts/build_tiny.py train     --corpus build/tiny --out src/noria/data/tiny --steps 1600
+
+Training is resumable (a checkpoint every 100 steps beside the corpus) and deterministic for one thread count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from noria.tokens.renderer import Renderer
+
+VOCABULARY = 1024
+SHAPE = {"hidden_size": 160, "num_hidden_layers": 4, "num_attention_heads": 5, "num_key_value_heads": 1,
+         "head_dim": 32, "intermediate_size": 448}  # fmt: skip
+ROW_TOKENS, ROWS = 384, 24
+LR_MATRIX, LR_REST, WARMUP = 0.012, 3e-3, 40
+CONTEXT_WEIGHT = 0.1
+SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>"]
+TEMPLATE = (
+    "{% for m in messages %}"
+    "{% if m['role'] == 'system' %}<|system|>{{ m['content'] }}"
+    "{% if tools %} tools:{% for t in tools %} {{ t['function']['name'] }}{% endfor %}{% endif %}<|end|>"
+    "{% else %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def rows(corpus: Path) -> list[dict[str, Any]]:
+    """All transcripts, in shard order."""
+    out = []
+    for path in sorted(corpus.glob("corpus-*.jsonl")):
+        out += [json.loads(line) for line in path.read_text().splitlines()]
+    return out
+
+
+def build_tokenizer(corpus: Path, out: Path) -> None:
+    """Train a byte-level BPE: digits stand alone, every XML tag and call head is one token."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    data = rows(corpus)[:30_000]
+    texts = [part for row in data for part in (row["system"], row["prompt"], row["hint"], *sum(row["turns"], []))]
+    texts += [" tools: " + " ".join(row["tools"]) for row in data[:2000]]
+    tag = re.compile(r'<call name="\w+">|</?(?:think|call|[a-z_]+)>')
+    tags = sorted({found for text in texts for found in tag.findall(text)})
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY - len(tags), special_tokens=SPECIAL, show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )  # fmt: skip
+    plain = (piece for text in texts for piece in tag.split(text))
+    tokenizer.train_from_iterator(plain, trainer)
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in tags])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, eos_token="<|end|>", pad_token="<|pad|>", model_max_length=1024,
+        clean_up_tokenization_spaces=False,
+    )  # fmt: skip
+    fast.chat_template = TEMPLATE
+    out.mkdir(parents=True, exist_ok=True)
+    fast.save_pretrained(out)
+    print(f"vocabulary {len(fast)}, of it {len(tags)} tags")
+
+
+def encode(data: list[dict[str, Any]], renderer: Renderer) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Token ids and loss weights of every transcript."""
+    from noria.core.types import Task, Tool
+
+    out = []
+    for row in data:
+        tools = tuple(Tool(name, "") for name in row["tools"])
+        task = Task("", row["world"], row["system"], row["prompt"], tools)
+        ids = list(renderer.prompt(task, row["hint"]).ids)
+        weight = [CONTEXT_WEIGHT] * len(ids)
+        for i, (message, seen) in enumerate(row["turns"]):
+            said = renderer.message(message)
+            ids += said
+            weight += [1.0] * len(said)
+            if i + 1 < len(row["turns"]):
+                piece = renderer.observation(seen).ids
+                ids += piece
+                weight += [CONTEXT_WEIGHT] * len(piece)
+        out.append((np.array(ids, np.int64), np.array(weight, np.float32)))
+    return out
+
+
+def pack(lengths: np.ndarray, order: np.ndarray) -> list[list[int]]:
+    """First fit of episodes, in random order, into rows of `ROW_TOKENS`; longer ones are left out."""
+    closed: list[list[int]] = []
+    opened: list[tuple[int, list[int]]] = []
+    for i in order:
+        n = int(lengths[i])
+        if n > ROW_TOKENS:
+            continue
+        for k, (room, row) in enumerate(opened):
+            if n <= room:
+                row.append(int(i))
+                opened[k] = (room - n, row)
+                break
+        else:
+            opened.append((ROW_TOKENS - n, [int(i)]))
+        if len(opened) > 24:
+            closed.append(opened.pop(0)[1])
+    return closed + [row for _, row in opened]
+
+
+def batch(rows_: list[list[int]], data: list[tuple[np.ndarray, np.ndarray]]) -> tuple[torch.Tensor, ...]:
+    """ids, targets' weights, positions [R, T] and a block-diagonal causal mask [R, 1, T, T]."""
+    shape = (len(rows_), ROW_TOKENS)
+    ids, weight = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
+    positions, segment = np.zeros(shape, np.int64), np.full(shape, -1, np.int64)
+    for r, row in enumerate(rows_):
+        at = 0
+        for k, i in enumerate(row):
+            n = len(data[i][0])
+            ids[r, at : at + n] = data[i][0]
+            weight[r, at + 1 : at + n] = data[i][1][1:]
+            positions[r, at : at + n] = np.arange(n)
+            segment[r, at : at + n] = k
+            at += n
+    seg = torch.from_numpy(segment)
+    mask = (seg[:, :, None] == seg[:, None, :]) & torch.ones(ROW_TOKENS, ROW_TOKENS, dtype=torch.bool).tril()
+    return torch.from_numpy(ids), torch.from_numpy(weight), torch.from_numpy(positions), mask[:, None]
+
+
+def train(corpus: Path, out: Path, steps: int, threads: int) -> None:
+    """Train for `steps` optimiser steps of `ROWS` packed rows; save a checkpoint that transformers loads."""
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    renderer = Renderer.load(out)
+    data = encode(rows(corpus), renderer)
+    lengths = np.array([len(ids) for ids, _ in data])
+    print(f"{len(data)} episodes, {lengths.sum() / 1e6:.1f} M tokens, {np.mean(lengths > ROW_TOKENS):.2%} too long")
+    config = Qwen3Config(
+        vocab_size=VOCABULARY, **SHAPE, tie_word_embeddings=True, max_position_embeddings=1024,
+        rope_parameters={"rope_theta": 10000.0, "rope_type": "default"}, eos_token_id=renderer.end_ids[0],
+        bos_token_id=None, pad_token_id=0, attn_implementation="sdpa",
+    )  # fmt: skip
+    model = Qwen3ForCausalLM(config)
+    matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "layers" in n]
+    others = [p for n, p in model.named_parameters() if p.ndim != 2 or "layers" not in n]
+    optimisers = [
+        torch.optim.Muon(matrices, lr=LR_MATRIX, momentum=0.95, weight_decay=0.02),
+        torch.optim.AdamW(others, lr=LR_REST, betas=(0.9, 0.98), weight_decay=0.0),
+    ]
+    state, first, saved = corpus / "train.pt", 0, time.time()
+    if state.exists():
+        kept = torch.load(state, weights_only=False)
+        model.load_state_dict(kept["model"])
+        [o.load_state_dict(s) for o, s in zip(optimisers, kept["optimisers"], strict=True)]
+        first = kept["step"]
+    plan: list[list[int]] = []
+    epoch = 0
+    while len(plan) < steps * ROWS:
+        plan += pack(lengths, np.random.default_rng(epoch).permutation(len(data)))
+        epoch += 1
+    began, loss_mean = time.time(), 0.0
+    for step in range(first, steps):
+        scale = min(1.0, (step + 1) / WARMUP) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / steps)))
+        for optimiser, lr in zip(optimisers, (LR_MATRIX, LR_REST), strict=True):
+            optimiser.param_groups[0]["lr"] = lr * scale
+        loss_sum = 0.0
+        chosen = plan[step * ROWS : (step + 1) * ROWS]
+        parts = [batch(chosen[k : k + 8], data) for k in range(0, ROWS, 8)]
+        total = sum(float(weight.sum()) for _, weight, _, _ in parts)
+        for ids, weight, positions, mask in parts:
+            hidden = model.model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False)
+            keep = weight[:, 1:] > 0
+            logits = model.lm_head(hidden.last_hidden_state[:, :-1][keep])
+            nll = torch.nn.functional.cross_entropy(logits, ids[:, 1:][keep], reduction="none")
+            loss = (nll * weight[:, 1:][keep]).sum() / total
+            loss.backward()
+            loss_sum += float(loss.detach())
+        for optimiser in optimisers:
+            optimiser.step()
+            optimiser.zero_grad()
+        loss_mean = loss_sum if step == first else 0.95 * loss_mean + 0.05 * loss_sum
+        if step % 20 == 0 or step + 1 == steps:
+            rate = (step - first + 1) * ROWS * ROW_TOKENS / (time.time() - began)
+            print(f"step {step} loss {loss_mean:.4f} lr {scale:.3f} epoch~{step * epoch / steps:.1f} {rate:.0f} tok/s", flush=True)
+        if time.time() - saved > 120 or step + 1 == steps:
+            saved = time.time()
+            kept = {"model": model.state_dict(), "optimisers": [o.state_dict() for o in optimisers], "step": step + 1}
+            torch.save(kept, state.with_suffix(".tmp"))
+            state.with_suffix(".tmp").replace(state)
+            model.save_pretrained(out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["tokenizer", "train"])
+    parser.add_argument("--corpus", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=1600)
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    if args.what == "tokenizer":
+        build_tokenizer(args.corpus, args.out)
+    else:
+        train(args.corpus, args.out, args.steps, args.threads)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Transcripts for the built-in weak model: scripted habits, right and wrong, at work in the real worlds.
+
+    python scripts/tiny_corpus.py --out build/tiny --episodes 90000 --seed 1
+
+Only training splits are drawn from. 35 % of the transcripts carry a hint that fits and is followed, 15 % one that
+does not fit, the rest none; habits are otherwise drawn by their world's own weights. In half of the followed hints
+the first thought repeats the hint, which is the form that a prompted chain of thought takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from noria.core.registry import resolve
+from noria.core.types import Message
+
+WORLDS = ("microswe", "ledger", "arithmetic")
+SHARES = {"microswe": 0.5, "ledger": 0.3, "arithmetic": 0.2}
+FITTING, FOREIGN, THOUGHT = 0.35, 0.15, 0.5
+MAX_TURNS = 12
+
+
+def open_worlds() -> dict[str, Any]:
+    """The three worlds; microswe runs its own generated code in this process."""
+    from noria.envs.microswe.trusted import TrustedRunner
+
+    out = {}
+    for name in WORLDS:
+        module = resolve("envs", name)
+        runner = TrustedRunner() if name == "microswe" else None
+        out[name] = module.build(module.Config(type=name), runner)
+    return out
+
+
+def transcripts(episodes: int, seed: int, worlds: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield `episodes` transcripts as plain dicts, reproducible from the seed."""
+    rng = random.Random(seed)
+    counts = {name: round(episodes * share) for name, share in SHARES.items()}
+    tasks = {name: worlds[name].tasks("train", n, seed) for name, n in counts.items()}
+    order = [(name, i) for name in WORLDS for i in range(len(tasks[name]))]
+    rng.shuffle(order)
+    for name, i in order:
+        yield _transcript(worlds, name, tasks[name][i], rng)
+
+
+def _transcript(worlds: dict[str, Any], name: str, task: Any, rng: random.Random) -> dict[str, Any]:
+    world = worlds[name]
+    strategies, weights = list(world.strategies), list(world.strategies.values())
+    strategy, hint, draw = rng.choices(strategies, weights)[0], "", rng.random()
+    if draw < FITTING:
+        right = [s for s in strategies if world.advice_for(s)]
+        strategy = rng.choices(right, [world.strategies[s] for s in right])[0]
+        hint = rng.choice(world.advice[world.advice_for(strategy)])
+    elif draw < FITTING + FOREIGN:
+        other = worlds[rng.choice([w for w in WORLDS if w != name])]
+        hint = rng.choice(other.advice[rng.choice(sorted(other.advice))])
+    policy, episode = world.policy(task, strategy, rng.randrange(1 << 30)), world.open(task)
+    turns: list[list[str]] = []
+    messages: list[Message] = []
+    for turn in range(MAX_TURNS):
+        message = policy(messages)
+        if turn == 0 and draw < FITTING and rng.random() < THOUGHT:
+            message = with_thought(message, hint)
+        seen = episode.act(message)
+        messages += [Message("assistant", message), Message("tool", seen.text)]
+        turns.append([message, "" if seen.done else seen.text])
+        if seen.done:
+            break
+    solved = episode.grade().solved
+    episode.close()
+    row = {"world": name, "strategy": strategy, "hint": hint, "solved": solved, "system": task.system}
+    return row | {"prompt": task.prompt, "tools": [tool.name for tool in task.tools], "turns": turns}
+
+
+def with_thought(message: str, thought: str) -> str:
+    """The message with `thought` at the head of its reasoning."""
+    if message.startswith("<think>"):
+        return f"<think>{thought} {message.removeprefix('<think>')}"
+    return f"<think>{thought}</think>{message}"
+
+
+def _shard(arguments: tuple[Path, int, int]) -> str:
+    path, episodes, seed = arguments
+    with path.open("w") as out:
+        for row in transcripts(episodes, seed, open_worlds()):
+            out.write(json.dumps(row) + "\n")
+    return str(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder for the shards")
+    parser.add_argument("--episodes", type=int, default=90_000)
+    parser.add_argument("--shards", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1, help="must differ from the seeds of runs")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    per_shard = args.episodes // args.shards
+    work = [(args.out / f"corpus-{i}.jsonl", per_shard, 1_000_000 * args.seed + i) for i in range(args.shards)]
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        for path in pool.imap(_shard, work):
+            print(path, flush=True)
+
+
+if __name__ == "__main__":
+    main()

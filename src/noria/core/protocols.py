@@ -1,0 +1,110 @@
+"""The seams of the house: five methods at most each. A stage knows these and nothing behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from noria.core.types import Message, Observation, Outcome, Split, Task
+
+#: A scripted policy: the conversation after the prompt so far (assistant and tool messages) -> next message.
+Policy = Callable[[Sequence[Message]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """What a sandboxed command did. `timed_out` and `killed` are facts about limits, not errors of ours."""
+
+    code: int
+    stdout: str
+    stderr: str
+    seconds: float
+    timed_out: bool = False
+    killed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TestReport:
+    """Result of one warm test run: test name -> "pass" or a short message of the failure."""
+
+    results: Mapping[str, str] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.results) and not self.error and all(v == "pass" for v in self.results.values())
+
+
+class Workspace(Protocol):
+    """A private folder inside a sandbox. Paths are relative to it; leaving it is refused."""
+
+    def read(self, path: str) -> str: ...
+    def write(self, path: str, text: str) -> None: ...
+    def run(self, argv: Sequence[str], timeout_s: float) -> ExecResult: ...
+    def fork(self) -> Workspace: ...
+    def close(self) -> None: ...
+
+
+class Sandbox(Protocol):
+    """Makes workspaces and runs Python tests in them through a warm fork server.
+
+    Raises `errors.SandboxError` when the sandbox itself failed (the outcome is then unknown).
+    """
+
+    def workspace(self, files: Mapping[str, str]) -> Workspace: ...
+    def test(self, files: Mapping[str, str], test_path: str, timeout_s: float) -> TestReport: ...
+    def close(self) -> None: ...
+
+
+class Episode(Protocol):
+    """One task being worked on. The transition and the scorer share this object's state."""
+
+    def act(self, message: str) -> Observation: ...
+    def grade(self) -> Outcome: ...
+    def fork(self) -> Episode: ...
+    def close(self) -> None: ...
+
+
+class World(Protocol):
+    """Tasks with their truth: instances, transitions, verifier, reference solution and scripted policies.
+
+    `strategies` names the scripted policies: those of `experts` (multi-path teachers, normally right), then the
+    right and wrong habits that the built-in weak model was raised on.
+    `advice` maps the kind of a key action to hint sentences that fit it.
+    """
+
+    name: str
+    experts: tuple[str, ...]
+    strategies: Mapping[str, float]
+    advice: Mapping[str, tuple[str, ...]]
+
+    def tasks(self, split: Split, n: int, seed: int) -> list[Task]: ...
+    def open(self, task: Task) -> Episode: ...
+    def policy(self, task: Task, strategy: str, seed: int) -> Policy: ...
+    def kind(self, message: str) -> str: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What the engine sampled for one request: ids and log-probabilities of equal length.
+
+    `stop` is "end" (an end-of-turn token was sampled; it is the last id) or "length".
+    """
+
+    seq: int
+    ids: tuple[int, ...]
+    logp: tuple[float, ...]
+    versions: tuple[int, ...]
+    stop: str
+
+
+class Engine(Protocol):
+    """Token ids in, token ids and log-probabilities out, many sequences at once, cache kept across turns."""
+
+    def add(self, seq: int, ids: Sequence[int], max_new: int, seed: int) -> None: ...
+    def step(self) -> list[Completion]: ...
+    def drop(self, seq: int) -> None: ...
+    def load(self, checkpoint: Path | Mapping[str, Any], version: int) -> None: ...

@@ -1,0 +1,263 @@
+"""The embedded engine: many sequences at once in one process, token ids in, ids and log-probabilities out.
+
+Each sequence owns a row of one static key/value cache, kept across its turns. Rows that generate are kept at
+the front, so a decoding step reads a slice and copies nothing. A sequence whose backlog is longer than one token
+(a prompt, an observation, everything after a change of weights) is prefilled together with its peers; one with a
+backlog of exactly one token decodes. There is no other state.
+
+Sampling is by inverse CDF with a counter-based uniform from (seed, position), so a sequence draws the same
+numbers whatever stands beside it in the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from noria.core.errors import EngineError
+from noria.core.protocols import Completion
+
+
+class Config(BaseModel):
+    """Embedded engine: decodes in this process with torch and transformers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    type: Literal["embedded"] = "embedded"
+    slots: int = Field(96, ge=1, description="sequences decoded at once in one process")
+    max_tokens: int = Field(448, ge=16, description="longest sequence, prompt included, in tokens")
+    prefill_rows: int = Field(24, ge=1, description="sequences that wait before a prefill is worth its overhead")
+    threads: int = Field(1, ge=1, description="torch threads of the process")
+
+
+@dataclass(slots=True)
+class _Sequence:
+    row: int
+    seed: int
+    ids: list[int] = field(default_factory=list)
+    cached: int = 0
+    generating: bool = False
+    start: int = 0
+    limit: int = 0
+    logp: list[float] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+
+
+class _SlotLayer(CacheLayerMixin):
+    """One layer's keys and values, `[row, kv_head, position, head_dim]`, written at each row's own position."""
+
+    is_sliding = False
+
+    def __init__(self, slots: int, heads: int, length: int, width: int, dtype: torch.dtype, device: torch.device):
+        super().__init__()
+        self.keys = torch.zeros(slots, heads, length, width, dtype=dtype, device=device)
+        self.values = torch.zeros_like(self.keys)
+        self.is_initialized = True
+        self.first, self.last, self.width = 0, 0, 0
+        self.positions = torch.zeros(0, 0, dtype=torch.long)
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        return
+
+    def aim(self, first: int, last: int, positions: torch.Tensor, width: int) -> None:
+        """Choose rows `first:last`; their new tokens go to `positions` [rows, new]; `width` columns are read."""
+        self.first, self.last, self.positions, self.width = first, last, positions, width
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        keys, values = self.keys[self.first : self.last], self.values[self.first : self.last]
+        rows = torch.arange(self.last - self.first, device=keys.device)[:, None]
+        keys[rows, :, self.positions] = key_states.transpose(1, 2)
+        values[rows, :, self.positions] = value_states.transpose(1, 2)
+        return keys[:, :, : self.width], values[:, :, : self.width]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.width, 0
+
+    def get_seq_length(self) -> int:
+        return 0
+
+    def get_max_length(self) -> int:
+        return int(self.keys.shape[2])
+
+    def swap(self, a: int, b: int) -> None:
+        """Exchange two rows."""
+        for store in (self.keys, self.values):
+            store[[a, b]] = store[[b, a]]
+
+
+class EmbeddedEngine:
+    """See the module. One instance belongs to one thread.
+
+    Raises:
+        EngineError: no free slot, or a sequence that would not fit into `max_tokens`.
+    """
+
+    def __init__(self, model: Any, end_ids: Sequence[int], config: Config, temperature: float = 1.0) -> None:
+        self.model, self.config, self.temperature = model.eval(), config, temperature
+        self.version = 0
+        self._end = torch.tensor(list(end_ids))
+        shape = model.config
+        head_dim = getattr(shape, "head_dim", None) or shape.hidden_size // shape.num_attention_heads
+        # A prefill pads to its longest member, so the columns reach past the longest sequence.
+        self._length = config.max_tokens + 1
+        first = next(model.parameters())
+        self._layers = [
+            _SlotLayer(config.slots, shape.num_key_value_heads, self._length, head_dim, first.dtype, first.device)
+            for _ in range(shape.num_hidden_layers)
+        ]
+        self._cache = Cache(layers=list(self._layers))
+        self._rows: list[int | None] = [None] * config.slots
+        self._sequences: dict[int, _Sequence] = {}
+
+    @property
+    def free(self) -> int:
+        """Slots that a new sequence could take."""
+        return self.config.slots - len(self._sequences)
+
+    def add(self, seq: int, ids: Sequence[int], max_new: int, seed: int) -> None:
+        """Append `ids` to a sequence (a new number opens one) and generate up to `max_new` tokens after them."""
+        state = self._sequences.get(seq)
+        if state is None:
+            if not self.free:
+                raise EngineError(f"no free slot: all {self.config.slots} are taken")
+            state = self._sequences[seq] = _Sequence(row=self._rows.index(None), seed=seed)
+            self._rows[state.row] = seq
+        room = self.config.max_tokens - len(state.ids) - len(ids)
+        if room < 1:
+            raise EngineError(f"sequence of {len(state.ids) + len(ids)} tokens leaves no room to generate")
+        state.ids.extend(ids)
+        state.start, state.limit = len(state.ids), len(state.ids) + min(max_new, room)
+        state.logp, state.versions, state.generating = [], [], True
+
+    def drop(self, seq: int) -> None:
+        """Forget a sequence and free its slot; an unknown number is ignored."""
+        state = self._sequences.pop(seq, None)
+        if state is not None:
+            self._rows[state.row] = None
+
+    @torch.inference_mode()
+    def load(self, checkpoint: Path | Mapping[str, torch.Tensor], version: int) -> None:
+        """Take new weights. Every cached key and value is stale after it, so all of them are recomputed."""
+        weights = checkpoint
+        if isinstance(checkpoint, Path):
+            from safetensors.torch import load_file
+
+            weights = load_file(checkpoint / "model.safetensors")
+        assert not isinstance(weights, Path)
+        missing, unexpected = self.model.load_state_dict(dict(weights), strict=False)
+        tied = {"lm_head.weight"} if self.model.config.tie_word_embeddings else set()
+        if set(missing) - tied or unexpected:
+            raise EngineError(f"weights don't fit the model: missing {missing}, unexpected {unexpected}")
+        self.version = version
+        for state in self._sequences.values():
+            state.cached = 0
+
+    @torch.inference_mode()
+    def step(self) -> list[Completion]:
+        """One forward pass; returns the completions that it finished."""
+        live = [s for s in self._sequences.values() if s.generating]
+        decoding = [s for s in live if len(s.ids) - s.cached == 1]
+        waiting = [s for s in live if len(s.ids) - s.cached > 1]
+        if not live:
+            return []
+        if waiting and (not decoding or len(waiting) >= self.config.prefill_rows):
+            waiting.sort(key=lambda s: (len(s.ids) - s.cached, s.row))
+            batch = waiting[: max(self.config.prefill_rows, 1)]
+            first = len(decoding)
+        else:
+            batch, first = decoding, 0
+        self._arrange(decoding, 0)
+        if batch is not decoding:
+            self._arrange(batch, first)
+        batch.sort(key=lambda s: s.row)
+        return self._forward(batch, first)
+
+    def _arrange(self, batch: list[_Sequence], first: int) -> None:
+        """Move the batch's rows to `first … first+len(batch)`; rows already inside stay."""
+        wanted = range(first, first + len(batch))
+        free = [row for row in wanted if row not in {s.row for s in batch}]
+        for state, target in zip([s for s in batch if s.row not in wanted], free, strict=True):
+            other = self._rows[target]
+            for layer in self._layers:
+                layer.swap(state.row, target)
+            self._rows[state.row], self._rows[target] = other, self._rows[state.row]
+            if other is not None:
+                self._sequences[other].row = state.row
+            state.row = target
+
+    def _forward(self, batch: list[_Sequence], first: int) -> list[Completion]:
+        backlog = [len(s.ids) - s.cached for s in batch]
+        new = max(backlog)
+        ids = torch.zeros(len(batch), new, dtype=torch.long)
+        starts = torch.tensor([s.cached for s in batch])
+        for i, s in enumerate(batch):
+            ids[i, : backlog[i]] = torch.tensor(s.ids[s.cached :])
+        positions = starts[:, None] + torch.arange(new)[None]
+        positions.clamp_(max=self._length - 1)
+        width = int(starts.add(torch.tensor(backlog)).max())
+        for layer in self._layers:
+            layer.aim(first, first + len(batch), positions, max(width, int(positions.max()) + 1))
+        columns = torch.arange(self._layers[0].width)
+        mask = columns[None, None, None, :] <= positions[:, None, :, None]
+        hidden = self.model.model(
+            input_ids=ids, attention_mask=mask, position_ids=positions, cache=self._cache, use_cache=True
+        ).last_hidden_state
+        last = hidden[torch.arange(len(batch)), torch.tensor(backlog) - 1]
+        return self._sample(batch, self.model.lm_head(last).float())
+
+    def _sample(self, batch: list[_Sequence], logits: torch.Tensor) -> list[Completion]:
+        logp = torch.log_softmax(logits / self.temperature, dim=-1)
+        draws = uniforms(np.array([s.seed for s in batch]), np.array([len(s.ids) for s in batch]))
+        cdf = logp.double().exp().cumsum(-1)
+        targets = torch.from_numpy(draws)[:, None] * cdf[:, -1:]
+        chosen = torch.searchsorted(cdf, targets, right=True).clamp_(max=logits.shape[-1] - 1)
+        values = logp.gather(1, chosen)[:, 0].tolist()
+        ended = torch.isin(chosen[:, 0], self._end).tolist()
+        done: list[Completion] = []
+        for state, token, value, end in zip(batch, chosen[:, 0].tolist(), values, ended, strict=True):
+            state.cached = len(state.ids)
+            state.ids.append(token)
+            state.logp.append(value)
+            state.versions.append(self.version)
+            if end or len(state.ids) >= state.limit:
+                state.generating = False
+                seq = self._rows[state.row]
+                assert seq is not None
+                done.append(
+                    Completion(
+                        seq, tuple(state.ids[state.start :]), tuple(state.logp), tuple(state.versions),
+                        "end" if end else "length",
+                    )  # fmt: skip
+                )
+        return done
+
+
+def uniforms(seeds: np.ndarray, counters: np.ndarray) -> np.ndarray:
+    """Counter-based uniforms in [0, 1): one per (seed, counter), by the splitmix64 finaliser (Steele et al. 2014)."""
+    with np.errstate(over="ignore"):
+        z = seeds.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z += (counters.astype(np.uint64) + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)
+        for _ in range(2):
+            z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            z ^= z >> np.uint64(31)
+    return (z >> np.uint64(11)).astype(np.float64) / float(1 << 53)
+
+
+def build(config: Config, model_folder: Path, end_ids: Sequence[int], temperature: float = 1.0) -> EmbeddedEngine:
+    """Load a checkpoint folder into an engine; nothing is downloaded."""
+    from transformers import AutoModelForCausalLM
+
+    torch.set_num_threads(config.threads)
+    model = AutoModelForCausalLM.from_pretrained(
+        str(model_folder), local_files_only=True, dtype=torch.float32, attn_implementation="sdpa"
+    )
+    return EmbeddedEngine(model, end_ids, config, temperature)

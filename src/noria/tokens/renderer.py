@@ -1,0 +1,166 @@
+"""Messages to tokens, append-only: what was sampled is never re-encoded, what was rendered is never re-rendered.
+
+A conversation is one growing token buffer. The prompt comes from the tokenizer's own chat template. Between two
+assistant turns stands a piece that depends on the observation alone: the end of the assistant's turn, the tool
+message and the next generation prompt. The renderer learns that piece from the template once, by probing it, and
+refuses a template in which it isn't constant (one that rewrites history breaks the prefix property, and a mask
+computed from it would be wrong).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from noria.core.errors import UserError
+from noria.core.types import Message, Task, TokenRole, Tool
+
+_A, _B, _C, _D = "alpha7", "beta7", "gamma7", "delta7"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rendered tokens and what each of them is; equal lengths."""
+
+    ids: tuple[int, ...]
+    roles: tuple[TokenRole, ...]
+
+    def __add__(self, other: Piece) -> Piece:
+        return Piece(self.ids + other.ids, self.roles + other.roles)
+
+
+class Renderer:
+    """Turns tasks and observations into tokens for one tokenizer.
+
+    Raises:
+        UserError: the tokenizer has no chat template, no end-of-turn token, or its template rewrites history.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        if not tokenizer.chat_template:
+            raise UserError("tokenizer must have a chat template: got none - add one to the model's folder")
+        self.tokenizer = tokenizer
+        self.vocab_size = len(tokenizer)
+        self.end_ids = _end_ids(tokenizer)
+        self._pieces = [tokenizer.decode([i]) for i in range(self.vocab_size)]
+        self._between, self._after = self._probe()
+        self._end_text = tokenizer.decode([self.end_ids[0]])
+        self._cache: dict[str, tuple[int, ...]] = {}
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Renderer:
+        """Read the tokenizer of a checkpoint folder; nothing is downloaded."""
+        from transformers import AutoTokenizer
+
+        return cls(AutoTokenizer.from_pretrained(str(folder), local_files_only=True))
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Token ids of plain text, without any special token added."""
+        if text not in self._cache:
+            if len(self._cache) > 20_000:
+                self._cache.clear()
+            self._cache[text] = tuple(self.tokenizer.encode(text, add_special_tokens=False))
+        return self._cache[text]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of sampled ids without a trailing end-of-turn token."""
+        kept = list(ids)
+        while kept and kept[-1] in self.end_ids:
+            kept.pop()
+        return str(self.tokenizer.decode(kept))
+
+    def prompt(self, task: Task, hint: str = "") -> Piece:
+        """System and user message up to and with the generation prompt."""
+        user = f"{task.prompt}\nHint: {hint}" if hint else task.prompt
+        messages = [Message("system", task.system), Message("user", user)]
+        text = self._template(messages, task.tools, generate=True)
+        ids = self.encode(text)
+        return Piece(ids, ("user",) * len(ids))
+
+    def observation(self, text: str, ended: bool = True) -> Piece:
+        """What follows an assistant turn: its end (unless the model sampled it), the tool message, the next start."""
+        between = self._between if ended else self._end_text + self._between
+        glue, seen, after = self.encode(between), self.encode(text), self.encode(self._after)
+        roles: tuple[TokenRole, ...] = ("glue",) * len(glue) + ("observation",) * len(seen)
+        return Piece(glue + seen + after, roles + ("glue",) * len(after))
+
+    def message(self, text: str) -> tuple[int, ...]:
+        """Ids of an assistant message that somebody wrote (a teacher, an editor), with its end-of-turn token."""
+        return (*self.encode(text), self.end_ids[0])
+
+    def roles(self, ids: Sequence[int]) -> tuple[TokenRole, ...]:
+        """What each token of an assistant message is: think, tool_name, tool_args or answer."""
+        out: list[TokenRole] = []
+        text, state, opened = "", "answer", ""
+        for token in ids:
+            piece = self._pieces[token] if token < self.vocab_size else ""
+            text = (text + piece)[-64:]
+            if "<think>" in piece or (state == "answer" and text.endswith("<think>")):
+                state = "think"
+            elif "<call" in piece or (state == "answer" and text.endswith("<call")):
+                state, opened = "tool_name", ""
+            out.append(state)  # type: ignore[arg-type]
+            if state == "tool_name":
+                opened += piece
+                if ">" in opened:
+                    state = "tool_args"
+            elif state == "think" and text.endswith("</think>"):
+                state = "answer"
+            elif state == "tool_args" and text.endswith("</call>"):
+                state = "answer"
+        return tuple(out)
+
+    def _template(self, messages: Sequence[Message], tools: Sequence[Tool], generate: bool) -> str:
+        return str(
+            self.tokenizer.apply_chat_template(
+                [{"role": m.role, "content": m.content} for m in messages if m.content or m.role != "system"],
+                tools=[tool_schema(tool) for tool in tools] or None,
+                add_generation_prompt=generate,
+                tokenize=False,
+            )
+        )
+
+    def _probe(self) -> tuple[str, str]:
+        """Find the constant text between an assistant turn and an observation, and after the observation."""
+        found = set()
+        for said, seen, more in ((_A, _B, ()), (_C, _D, ()), (_A, _D, (_C, _B))):
+            messages = [Message("system", "s"), Message("user", "u"), Message("assistant", said)]
+            messages.append(Message("tool", seen))
+            for index, text in enumerate(more):
+                messages.append(Message("assistant" if index % 2 == 0 else "tool", text))
+            text = self._template(messages, (), generate=True)
+            last_said, last_seen = (more[-2], more[-1]) if more else (said, seen)
+            prefix = self._template(messages[: -2 if more else 3], (), generate=bool(more))
+            if more and not text.startswith(prefix):
+                raise UserError(
+                    "chat template must keep the rendered history unchanged when a message is added: it rewrites "
+                    "earlier turns - use a template that keeps earlier reasoning"
+                )
+            at, end = text.rindex(last_said) + len(last_said), text.rindex(last_seen)
+            found.add((text[at:end], text[end + len(last_seen) :]))
+        if len(found) != 1:
+            raise UserError("chat template must render a tool message the same way in every place: it does not")
+        between, after = found.pop()
+        end_text = self.tokenizer.decode([self.end_ids[0]])
+        if not between.startswith(end_text):
+            raise UserError(
+                f"chat template must close an assistant turn with {end_text!r}: got {between[:20]!r} - "
+                "set eos_token to the template's end-of-turn token"
+            )
+        return between[len(end_text) :], after
+
+
+def tool_schema(tool: Tool) -> dict[str, Any]:
+    """A tool as the JSON-schema function that chat templates expect."""
+    properties = {key: {"type": kind, "description": text} for key, (kind, text) in tool.parameters.items()}
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def _end_ids(tokenizer: Any) -> tuple[int, ...]:
+    if tokenizer.eos_token_id is None:
+        raise UserError("tokenizer must name an eos_token: got none - set it to the end-of-turn token")
+    return (int(tokenizer.eos_token_id),)
