@@ -82,7 +82,8 @@ def test_lines(name: str, args: dict[str, object], line: str) -> None:
 
 
 def test_messages_that_cannot_run_are_observations() -> None:
-    for message in ("", "hello", "<think>", '<call name="get"><id>A3</call>', "</call>", '<call name="x"></call>'):
+    unclosed, unknown = '<call name="get"><id>A3</call>', '<call name="x"></call>'
+    for message in ("", "hello", "<think>", unclosed, "</call>", unknown):
         seen = opened().act(message)
         assert seen.text.startswith("error:") and not seen.done
 
@@ -114,8 +115,18 @@ def test_calls_run_in_order_and_submit_ends_the_message() -> None:
         (
             [["move", "A3", "B1", 25], ["freeze", "A3"]],
             [
-                [("unfreeze", ("B1",)), ("transfer", ("A3", "B1", 25)), ("freeze", ("A3",)), ("freeze", ("B1",))],
-                [("unfreeze", ("B1",)), ("transfer", ("A3", "B1", 25)), ("freeze", ("B1",)), ("freeze", ("A3",))],
+                [
+                    ("unfreeze", ("B1",)),
+                    ("transfer", ("A3", "B1", 25)),
+                    ("freeze", ("A3",)),
+                    ("freeze", ("B1",)),
+                ],
+                [
+                    ("unfreeze", ("B1",)),
+                    ("transfer", ("A3", "B1", 25)),
+                    ("freeze", ("B1",)),
+                    ("freeze", ("A3",)),
+                ],
             ],
         ),
         (
@@ -206,9 +217,9 @@ def test_forks_are_independent(
 
 FRAGMENTS = st.sampled_from(
     [
-        "<think>", "</think>", '<call name="get">', '<call name="transfer">', '<call name="submit">', "</call>",
-        "<id>", "</id>", "<src>", "</src>", "<dst>", "</dst>", "<amount>", "</amount>", "A3", "K7", "25", "-1", " ",
-        "\n", "\0", "é", "<call", '<call name="list"></call>',
+        "<think>", "</think>", '<call name="get">', '<call name="transfer">', '<call name="submit">',
+        "</call>", "<id>", "</id>", "<src>", "</src>", "<dst>", "</dst>", "<amount>", "</amount>",
+        "A3", "K7", "25", "-1", " ", "\n", "\0", "é", "<call", '<call name="list"></call>',
     ]
 )  # fmt: skip
 

@@ -171,9 +171,9 @@ class Planner:
         if verb == "drain":
             return belief.balances.get(name) == 0 and belief.in_hand == 0
         if verb == "target":
-            return bool(belief.payments) if self.habit.slip else belief.balances.get(name) == rest[0]
+            return bool(belief.payments) if self.habit.slip else bool(belief.balances.get(name) == rest[0])
         if verb == "limit":
-            return belief.limits.get(name) == rest[0]
+            return bool(belief.limits.get(name) == rest[0])
         wanted = {"freeze": "frozen", "open": "open", "close": "closed"}[verb]
         return belief.statuses.get(name) == wanted
 

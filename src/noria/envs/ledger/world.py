@@ -96,7 +96,7 @@ class Config(BaseModel):
     type: Literal["ledger"] = "ledger"
     tasks: int = Field(default=256, ge=1, description="training tasks of a round")
     frozen_share: float = Field(
-        default=0.7, ge=0.0, le=1.0, description="share of the tasks where an account that takes part is frozen"
+        default=0.7, ge=0.0, le=1.0, description="share of tasks where an account that takes part is frozen"
     )
 
 
