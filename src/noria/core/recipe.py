@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError, model_validator
 
-from noria.core import recipe_checks, recipe_load, recipe_report
+from noria.core import recipe_checks, recipe_load, recipe_plugins, recipe_report
 from noria.core.errors import UserError
 from noria.core.recipe_phases import Phase
 from noria.core.recipe_tables import (
@@ -98,7 +98,7 @@ def _validated(data: dict[str, Any]) -> Recipe:
         recipe = Recipe.model_validate(data)
     except ValidationError as fault:
         raise UserError(recipe_report.describe(fault, data, Recipe)) from None
-    resolved, faults = recipe_checks.plugins(recipe)
+    resolved, faults = recipe_plugins.resolve(recipe)
     if faults:
         raise UserError("\n".join(faults))
     return recipe.model_copy(update=resolved)

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from noria.core import registry
 from noria.core.errors import UserError
 from noria.core.recipe_phases import DistillPhase, EfficiencyPhase, Sampled
-from noria.core.recipe_report import describe_plugin, unknown_key
-from noria.core.recipe_tables import Plug
 
 if TYPE_CHECKING:
     from noria.core.recipe import Recipe
@@ -37,75 +33,6 @@ def problems(recipe: Recipe) -> list[str]:
         if isinstance(phase, EfficiencyPhase) and phase.split_by:
             found.append(f'{path}.split_by must not be set with signal = "hmpo" - remove it')
     return found
-
-
-def plugins(recipe: Recipe) -> tuple[dict[str, Any], list[str]]:
-    """Validate every plug-in table with the plug-in's own `Config`.
-
-    Returns the fields of the recipe with the plug-ins' defaults filled in, and the faults. A module that
-    needs a heavy package is not imported: only the names of its keys are checked, and its table stays as written.
-    """
-    faults: list[str] = []
-
-    def fill(path: str, plug: Any) -> Any:
-        filled, lines = _plugin(path, plug)
-        faults.extend(lines)
-        return filled
-
-    student = recipe.student.model_copy(
-        update={
-            "engine": fill("student.engine", recipe.student.engine),
-            "trainer": fill("student.trainer", recipe.student.trainer),
-        }
-    )
-    resolved: dict[str, Any] = {
-        "student": student,
-        "executor": fill("executor", recipe.executor),
-        "sandbox": fill("sandbox", recipe.sandbox),
-        "teachers": {name: fill(f"teachers.{name}", plug) for name, plug in recipe.teachers.items()},
-        "env": {name: fill(f"env.{name}", plug) for name, plug in recipe.env.items()},
-    }
-    if recipe.supervisor.engine is not None:
-        engine = fill("supervisor.engine", recipe.supervisor.engine)
-        resolved["supervisor"] = recipe.supervisor.model_copy(update={"engine": engine})
-    for name, phase in recipe.phase.items():
-        for loss, table in phase.loss.items():
-            faults.extend(_loss(f"phase.{name}.loss", loss, table.options))
-    return resolved, faults
-
-
-def _plugin(path: str, plug: Plug) -> tuple[Plug, list[str]]:
-    try:
-        if not registry.is_light(plug.folder, plug.type):
-            return plug, _known_keys(path, plug.folder, plug.type, plug.options)
-        kind = plug.config_class()
-    except UserError as fault:
-        return plug, [f"{path}.{fault}"]
-    try:
-        config = plug.config()
-    except ValidationError as fault:
-        return plug, describe_plugin(fault, path, kind)
-    filled = {
-        **config.model_dump(mode="json"),
-        **plug.model_dump(mode="json", include={*type(plug).model_fields}),
-    }
-    return type(plug).model_validate(filled), []
-
-
-def _known_keys(path: str, folder: str, name: str, options: dict[str, Any]) -> list[str]:
-    fields = registry.config_fields(folder, name)
-    if fields is None:
-        return []
-    return [unknown_key(key, path, fields) for key in options if key not in fields]
-
-
-def _loss(path: str, name: str, options: dict[str, Any]) -> list[str]:
-    try:
-        return _known_keys(f"{path}.{name}", "losses", name, options)
-    except UserError:
-        known = registry.names("losses")
-        near = registry.nearest(name, known)
-        return [f"{path} must name losses: got {name!r}, expected one of {', '.join(known)}{near}"]
 
 
 def _worlds(recipe: Recipe, path: str, worlds: list[str] | None) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -40,9 +40,7 @@ class SftPhase(Optimised):
     """Supervised fine-tuning on the curated set and the teachers' trajectories."""
 
     signal: Literal["curated"]
-    loss: dict[str, LossTable] = Field(
-        default_factory=lambda: {"ce": LossTable()}, description="loss terms by name"
-    )
+    loss: dict[str, LossTable] = Field(default_factory=lambda: _loss(ce={}), description="loss terms by name")
     lr: float = Field(default=1e-3, gt=0, description="AdamW learning rate")
     steps: int = Field(default=60, ge=0, description="optimiser steps; 0 skips the phase")
     schedule: Literal["constant", "cosine"] = Field(
@@ -72,7 +70,8 @@ class Sampled(Optimised):
     """Phases that train on their own rollouts, actor and learner at the same time."""
 
     loss: dict[str, LossTable] = Field(
-        default_factory=lambda: {"clipped": LossTable()}, description="loss terms by name"
+        default_factory=lambda: _loss(clipped={"aggregate": "prompt", "eps_high": 0.28}),
+        description="loss terms by name",
     )
     prompts_per_step: int = Field(default=16, ge=1, description="prompts (groups) of one step")
     rollouts_per_prompt: int = Field(
@@ -91,9 +90,6 @@ class Sampled(Optimised):
     )
     tis_cap: float = Field(
         default=2.0, gt=0, description="cap C of the truncated importance weight min(pi_old/mu, C)"
-    )
-    aggregate: Literal["token", "sequence", "prompt", "constant"] = Field(
-        default="prompt", description="what the loss is a mean over"
     )
     max_refills: int = Field(
         default=1,
@@ -116,6 +112,9 @@ class DistillPhase(Sampled):
     """On-policy distillation: the routed teacher scores the student's own tokens."""
 
     signal: Literal["teacher_k1"]
+    loss: dict[str, LossTable] = Field(
+        default_factory=lambda: _loss(clipped={"balance": "route"}), description="loss terms by name"
+    )
     route: str = Field(
         description="an earlier phase with split_by (its experts), or a teacher that scores tokens"
     )
@@ -123,18 +122,9 @@ class DistillPhase(Sampled):
     prompts_per_step: int = Field(default=48, ge=1, description="prompts of one step, worlds mixed 1:1")
     rollouts_per_prompt: int = Field(default=1, ge=1, description="rollouts of each prompt")
     minibatches: int = Field(default=2, ge=1, description="optimiser steps per step")
-    aggregate: Literal["token", "sequence", "prompt", "constant"] = Field(
-        default="token", description="what the loss is a mean over"
-    )
     adv_ref: Literal["current", "old"] = Field(
         default="current",
         description="policy subtracted in the advantage log pi_T - log pi; equal on the first mini-batch",
-    )
-    balance: Literal["route", "none"] = Field(
-        default="route", description="route = one denominator per teacher"
-    )
-    kl_discount: float = Field(
-        default=0.0, ge=0, le=1, description="discount of future divergence; 0 = immediate token only"
     )
 
 
@@ -142,14 +132,22 @@ class EfficiencyPhase(Sampled):
     """Token efficiency: among correct rollouts the shorter are rewarded (HMPO)."""
 
     signal: Literal["hmpo"]
+    loss: dict[str, LossTable] = Field(
+        default_factory=lambda: _loss(clipped={"eps_high": 0.28, "dual_clip": 10.0}),
+        description="loss terms by name",
+    )
     rollouts_per_prompt: int = Field(default=10, ge=2, description="rollouts of each prompt, G")
     boundary: Literal["inclusive", "strict"] = Field(
         default="inclusive",
-        description="strict: a rollout of median length gets 0; inclusive: it gets `offset`",
+        description="strict: a rollout of median length gets 0; inclusive: it gets `lam`",
     )
-    offset: float = Field(default=0.8, ge=0, le=1, description="lambda of min(1, cos(pi n / 2b) + lambda)")
+    lam: float = Field(default=0.8, ge=0, le=1, description="lambda of min(1, cos(pi n / 2b) + lambda)")
     lr: float = Field(default=3e-4, gt=0, description="AdamW learning rate")
     minibatches: int = Field(default=4, ge=1, description="optimiser steps per step")
+
+
+def _loss(**terms: dict[str, Any]) -> dict[str, LossTable]:
+    return {name: LossTable.model_validate(options) for name, options in terms.items()}
 
 
 Phase = Annotated[SftPhase | RlPhase | DistillPhase | EfficiencyPhase, Field(discriminator="signal")]

@@ -37,28 +37,35 @@ class Plug(BaseModel):
         """Import the plug-in. Raises UserError where there is none or a package is missing."""
         return registry.resolve(self.folder, self.type)
 
-    def config_class(self) -> ConfigClass:
-        """The plug-in's `Config`. Raises UserError where the module does not define one."""
-        found = vars(self.module()).get("Config")
-        if not (isinstance(found, type) and issubclass(found, BaseModel)):
-            raise UserError(
-                f"type = {self.type!r} must name a module with a pydantic `Config` and a `build`: it has none"
-            )
-        return found
-
     def config(self) -> Any:
         """The plug-in's own `Config`, built from this table.
 
         Raises:
+            UserError: no such plug-in.
             pydantic.ValidationError: a key or value that the plug-in refuses (`recipe.load` reports it).
         """
-        kind = self.config_class()
-        given = self.options
-        if "type" in kind.model_fields:
-            # A dotted name stands for the module, whose own `type` may be a Literal of the short name.
-            default = kind.model_fields["type"].default
-            given["type"] = default if isinstance(default, str) and "." in self.type else self.type
-        return kind.model_validate(given)
+        return make_config(self.folder, self.type, self.options)
+
+
+def config_class(folder: str, name: str) -> ConfigClass:
+    """The `Config` of a plug-in. Raises UserError where its module does not define one."""
+    found = vars(registry.resolve(folder, name)).get("Config")
+    if not (isinstance(found, type) and issubclass(found, BaseModel)):
+        raise UserError(
+            f"type = {name!r} must name a module with a pydantic `Config` and a `build`: it has none"
+        )
+    return found
+
+
+def make_config(folder: str, name: str, options: dict[str, Any]) -> BaseModel:
+    """Build a plug-in's `Config`. Raises UserError and pydantic.ValidationError."""
+    kind = config_class(folder, name)
+    given = dict(options)
+    if "type" in kind.model_fields:
+        # A dotted name stands for the module, whose own `type` may be a Literal of a short name.
+        default = kind.model_fields["type"].default
+        given["type"] = default if isinstance(default, str) and "." in name else name
+    return kind.model_validate(given)
 
 
 class EngineTable(Plug):
@@ -82,7 +89,6 @@ class ExecutorTable(Plug):
 
     folder: ClassVar[str] = "executors"
     type: str = Field(default="local", description="local = processes of this machine")
-    workers: int = Field(default=2, ge=1, description="worker processes, each with one thread")
 
 
 class SandboxTable(Plug):
@@ -101,7 +107,7 @@ class TeacherTable(Plug):
 
     @property
     def scores_tokens(self) -> bool:
-        """Whether it gives log-probabilities of the student's tokens: its module says `SCORES_TOKENS = True`."""
+        """Whether it gives log-probabilities of a student's tokens: its module says `SCORES_TOKENS = True`."""
         return registry.constant(self.folder, self.type, "SCORES_TOKENS") is True
 
 
@@ -123,6 +129,10 @@ class LossTable(BaseModel):
     def options(self) -> dict[str, Any]:
         """The keys besides `coef`."""
         return dict(self.model_extra or {})
+
+    def config(self, name: str) -> Any:
+        """The `Config` of the loss `name`, built from this table."""
+        return make_config("losses", name, self.options)
 
 
 class Student(Table):
