@@ -1,0 +1,287 @@
+"""Carriers and aggregations that every loss term shares. Works on flat token streams, knows no model.
+
+A loss term is a file of this folder with `Config`, `build(config)` and a one-line docstring. It can be
+configured and built without torch: tensors are only ever touched through their own methods.
+
+Convention: a term's gradient must not depend on how the global batch is cut into micro-batches, so every
+denominator comes from a `Denominators` object that was counted once over the *global* batch, and each call
+returns this micro-batch's share. Shares (and metrics) of the micro-batches add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Aggregate = Literal["token", "sequence", "prompt", "constant"]
+Balance = Literal["none", "route"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Equal-length 1-D streams [T] of one packed micro-batch; masked positions may hold anything.
+
+    logp         log pi of the token, nats; the only stream with a gradient besides `entropy`
+    logp_old     the trainer's recomputation before the first step of the batch, nats
+    logp_mu      behaviour policy of the engine, nats
+    advantage    per-token advantage
+    weight       product of all token weights; detached by every loss
+    mask         bool, tokens that this term trains
+    segment      long, rollout index in [0, S) over the global batch
+    group        long, prompt-group index in [0, G) over the global batch
+    route        long, teacher-route index in [0, R); one index is spent on "no teacher"
+    entropy      entropy of the policy at the token, nats; needed by `entropy`
+    logp_ref     frozen reference policy, nats; needed by `kl_ref`
+    logp_teacher the routed teacher, nats
+    """
+
+    logp: Tensor
+    logp_old: Tensor
+    logp_mu: Tensor
+    advantage: Tensor
+    weight: Tensor
+    mask: Tensor
+    segment: Tensor
+    group: Tensor
+    route: Tensor
+    entropy: Tensor | None = None
+    logp_ref: Tensor | None = None
+    logp_teacher: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        shapes = {tuple(stream.shape) for stream in self.streams().values()}
+        if len(shapes) != 1 or len(next(iter(shapes))) != 1:
+            raise ValueError(f"streams of a batch must be 1-D and of one length, got shapes {sorted(shapes)}")
+
+    def streams(self) -> dict[str, Tensor]:
+        """The streams that are present, by name."""
+        pairs = ((item.name, self.__dict__[item.name]) for item in fields(self))
+        return {name: stream for name, stream in pairs if stream is not None}
+
+    def select(self, index: Tensor) -> Batch:
+        """The same streams at `index` (long positions or a bool mask), in that order."""
+        return replace(self, **{name: stream[index] for name, stream in self.streams().items()})
+
+    def index(self, name: Literal["segment", "group", "route"]) -> Tensor:
+        """An index stream, 0 where the mask is off (padding may carry any number)."""
+        stream = self.streams()[name]
+        return stream.where(self.mask.bool(), stream.new_zeros(()))
+
+    def need(self, name: str) -> Tensor:
+        """An optional stream that a term needs.
+
+        Raises:
+            ValueError: the caller did not compute it although the term's `needs` names it.
+        """
+        stream = self.streams().get(name)
+        if stream is None:
+            raise ValueError(
+                f"batch must hold the stream {name!r}: compute it, the loss term names it in `needs`"
+            )
+        return stream
+
+
+@dataclass(frozen=True)
+class Denominators:
+    """Counts over the global batch, taken before any token weight; made once per optimiser step and term.
+
+    Rollouts, prompts and routes without a trained token do not count. Tensors are float64:
+    `sequence_tokens` [S], `group_tokens` [G], `route_tokens`, `route_sequences`, `route_prompts` [R]; the
+    rest are scalars.
+    """
+
+    action_tokens: Tensor
+    sequences: Tensor
+    prompts: Tensor
+    sequence_tokens: Tensor
+    group_tokens: Tensor
+    route_tokens: Tensor
+    route_sequences: Tensor
+    route_prompts: Tensor
+
+    @classmethod
+    def of(cls, mask: Tensor, segment: Tensor, group: Tensor, route: Tensor) -> Denominators:
+        """Count over flat streams [T] of the whole global batch (all micro-batches, all ranks).
+
+        Raises:
+            ValueError: negative indices, or a rollout that lies in two groups, or a group with two routes.
+        """
+        keep = mask.bool()
+        segment, group, route = segment[keep], group[keep], route[keep]
+        if segment.numel() and min(int(index.min()) for index in (segment, group, route)) < 0:
+            raise ValueError("segment, group and route must be indices >= 0 wherever the mask is on")
+        one = segment.double().fill_(1.0)
+        sequence_tokens, group_tokens, route_tokens = (_sums(index, one) for index in (segment, group, route))
+        group_of = _owner(segment, group, "a rollout", "prompt group")
+        route_of = _owner(group, route, "a prompt group", "teacher route")
+        has_tokens, group_has_tokens = sequence_tokens > 0, group_tokens > 0
+        routes = len(route_tokens)
+        return cls(
+            action_tokens=one.sum(),
+            sequences=has_tokens.double().sum(),
+            prompts=group_has_tokens.double().sum(),
+            sequence_tokens=sequence_tokens,
+            group_tokens=group_tokens,
+            route_tokens=route_tokens,
+            route_sequences=_counts(route_of[group_of[has_tokens]], routes),
+            route_prompts=_counts(route_of[group_has_tokens], routes),
+        )
+
+    @classmethod
+    def of_batches(cls, batches: Sequence[Batch]) -> Denominators:
+        """The same, from all micro-batches of the global batch."""
+        from torch import cat
+
+        streams = zip(*((b.mask, b.segment, b.group, b.route) for b in batches), strict=True)
+        return cls.of(*(cat(parts) for parts in streams))
+
+
+def _sums(index: Tensor, value: Tensor) -> Tensor:
+    """Sum `value` [N] by `index` [N]; the result is one longer than the largest index, at least 1."""
+    return value.new_zeros(int(index.max()) + 1 if index.numel() else 1).index_add(0, index, value)
+
+
+def _counts(index: Tensor, size: int) -> Tensor:
+    return index.bincount(minlength=size).double()
+
+
+def _owner(child: Tensor, parent: Tensor, child_name: str, parent_name: str) -> Tensor:
+    """For each child index its one parent index; refuses a child with two parents."""
+    owner = child.new_zeros(int(child.max()) + 1 if child.numel() else 1)
+    owner[child] = parent
+    if bool((owner[child] != parent).any()):
+        raise ValueError(f"{child_name} must have one {parent_name}")
+    return owner
+
+
+@dataclass(frozen=True)
+class LossOutput:
+    """One term's share from one micro-batch: `value = total / denominator`, with gradient.
+
+    `metrics` are detached scalars. They add up over micro-batches to the mean over the global batch, except
+    names that end in `_max`, of which the largest counts.
+    """
+
+    total: Tensor
+    denominator: Tensor
+    metrics: dict[str, Tensor]
+
+    @property
+    def value(self) -> Tensor:
+        return self.total / self.denominator
+
+
+class Loss(Protocol):
+    """A built loss term. `needs` names the optional streams of `Batch` that it reads."""
+
+    needs: tuple[str, ...]
+
+    def __call__(self, batch: Batch, denominators: Denominators) -> LossOutput: ...
+
+
+class LossConfig(BaseModel):
+    """What every loss term can be told about aggregation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    aggregate: Aggregate = Field(
+        default="token",
+        description=(
+            "token: mean over all action tokens (DAPO). sequence: mean in each rollout, then over rollouts "
+            "(GRPO, GSPO). prompt: mean over the tokens of a prompt's group, then over prompts (ScaleRL). "
+            "constant: sum per rollout over constant_tokens, then mean over rollouts (Dr.GRPO)."
+        ),
+    )
+    constant_tokens: int | None = Field(
+        default=None, gt=0, description="Divisor of aggregate = constant: usually max_tokens (Dr.GRPO)."
+    )
+    balance: Balance = Field(
+        default="none",
+        description="route: one denominator per teacher route, then the mean over routes that have tokens.",
+    )
+
+    @model_validator(mode="after")
+    def _constant_is_given(self) -> LossConfig:
+        if (self.aggregate == "constant") != (self.constant_tokens is not None):
+            raise ValueError(
+                "constant_tokens must be set with aggregate = constant and only then: "
+                f"got aggregate = {self.aggregate}, constant_tokens = {self.constant_tokens}"
+            )
+        return self
+
+
+def token_scale(batch: Batch, denominators: Denominators, config: LossConfig) -> tuple[Tensor, Tensor]:
+    """Coefficients [T] and a scalar denominator: the loss is sum(coefficient * l) / denominator."""
+    inner, per_route, overall = _SCALES[config.aggregate](batch, denominators, config.constant_tokens or 1)
+    if config.balance == "route":
+        outer = per_route.to(inner).clamp(min=1.0)[batch.index("route")]
+        present = (denominators.route_tokens > 0).to(inner.dtype).sum()
+        return inner / outer, present.clamp(min=1.0)
+    return inner, overall.to(inner).clamp(min=1.0)
+
+
+_Scale = tuple["Tensor", "Tensor", "Tensor"]
+
+
+def _token(batch: Batch, counts: Denominators, constant: int) -> _Scale:
+    return batch.logp.new_ones(batch.logp.shape), counts.route_tokens, counts.action_tokens
+
+
+def _sequence(batch: Batch, counts: Denominators, constant: int) -> _Scale:
+    tokens = counts.sequence_tokens.to(batch.logp.dtype).clamp(min=1.0)
+    return 1 / tokens[batch.index("segment")], counts.route_sequences, counts.sequences
+
+
+def _prompt(batch: Batch, counts: Denominators, constant: int) -> _Scale:
+    tokens = counts.group_tokens.to(batch.logp.dtype).clamp(min=1.0)
+    return 1 / tokens[batch.index("group")], counts.route_prompts, counts.prompts
+
+
+def _constant(batch: Batch, counts: Denominators, constant: int) -> _Scale:
+    return batch.logp.new_full(batch.logp.shape, 1 / constant), counts.route_sequences, counts.sequences
+
+
+_SCALES: Mapping[str, Callable[[Batch, Denominators, int], _Scale]] = {
+    "token": _token, "sequence": _sequence, "prompt": _prompt, "constant": _constant,
+}  # fmt: skip
+
+
+def reduce(
+    per_token: Tensor, batch: Batch, denominators: Denominators, config: LossConfig
+) -> tuple[Tensor, Tensor]:
+    """Weigh, mask and aggregate a per-token loss [T]; returns (total, denominator) of this micro-batch."""
+    scale, denominator = token_scale(batch, denominators, config)
+    weighted = per_token * masked(batch.weight.detach(), batch) * scale
+    return masked(weighted, batch).sum(), denominator
+
+
+def masked(values: Tensor, batch: Batch) -> Tensor:
+    """`values` [T] with exact zeros where the mask is off, whatever stood there (inf and NaN included)."""
+    return values.where(batch.mask.bool(), values.new_zeros(()))
+
+
+def share(values: Tensor, batch: Batch, denominators: Denominators) -> Tensor:
+    """This micro-batch's share of the global mean of `values` [T] over action tokens: a metric."""
+    total = masked(values.detach(), batch).sum()
+    return total / denominators.action_tokens.to(total).clamp(min=1.0)
+
+
+def merge_metrics(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
+    """Metrics of the micro-batches -> metrics of the global batch, as plain numbers."""
+    merged: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.items():
+            number = float(value)
+            if name not in merged:
+                merged[name] = number
+            elif name.endswith("_max"):
+                merged[name] = max(merged[name], number)
+            else:
+                merged[name] += number
+    return merged

@@ -1,0 +1,72 @@
+"""KL(pi || pi_ref) to a frozen reference as a loss, by estimators with the gradient of the KL (k2, iw_k3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from noria.core.errors import UserError
+from noria.losses.base import Batch, Denominators, LossConfig, LossOutput, masked, reduce, share
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SLOT = "loss"
+
+
+class Config(LossConfig):
+    """Which estimator; `build` refuses k1 and k3 with the reason."""
+
+    estimator: Literal["k1", "k2", "k3", "iw_k3"] = Field(
+        default="k2",
+        description=(
+            "k2: half the squared log-ratio; on-policy its gradient is that of the reverse KL. iw_k3: "
+            "(pi/pi_old) * k3, exact off-policy too. k1 (zero expected gradient) and plain k3 (gradient of "
+            "the forward KL) are refused."
+        ),
+    )
+    log_ratio_bound: float = Field(
+        default=20.0,
+        gt=0,
+        description="Numerical guard: |log ratio| is cut here before exp (20: e^20 = 4.9e8).",
+    )
+
+
+class ReferenceKl:
+    """Built term; reads `logp_ref`."""
+
+    needs: tuple[str, ...] = ("logp_ref",)
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def __call__(self, batch: Batch, denominators: Denominators) -> LossOutput:
+        k1 = masked(batch.logp - batch.need("logp_ref").detach(), batch)
+        k3 = self._exp(-k1) - 1 + k1
+        per_token = 0.5 * k1.square()
+        if self.config.estimator == "iw_k3":
+            ratio = self._exp(masked(batch.logp - batch.logp_old.detach(), batch))
+            per_token = ratio * k3
+        total, denominator = reduce(per_token, batch, denominators, self.config)
+        metrics = {"k1": share(k1, batch, denominators), "k3": share(k3, batch, denominators)}
+        return LossOutput(total, denominator, metrics)
+
+    def _exp(self, log_ratio: Tensor) -> Tensor:
+        bound = self.config.log_ratio_bound
+        return log_ratio.clamp(-bound, bound).exp()
+
+
+def build(config: Config) -> ReferenceKl:
+    """Reference KL for one recipe entry.
+
+    Raises:
+        UserError: an estimator whose expected gradient is not that of KL(pi || pi_ref).
+    """
+    why = {"k1": "has zero expected gradient as a loss", "k3": "has the gradient of the forward KL as a loss"}
+    if config.estimator in why:
+        raise UserError(
+            f"estimator must be k2 or iw_k3: got {config.estimator}, which {why[config.estimator]} - "
+            "set estimator = k2, or estimator = iw_k3 (importance-weighted k3)"
+        )
+    return ReferenceKl(config)

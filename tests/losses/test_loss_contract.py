@@ -1,0 +1,155 @@
+"""What every loss term must hold; a new file in the folder is covered without being named here."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from loss_batches import counts, global_batch, gradients, make, term_names
+
+from noria.losses.base import Batch, Denominators, merge_metrics
+
+AGGREGATES = [
+    {"aggregate": "token"},
+    {"aggregate": "sequence"},
+    {"aggregate": "prompt"},
+    {"aggregate": "constant", "constant_tokens": 32},
+]
+OPTIONS = [{**aggregate, "balance": balance} for aggregate in AGGREGATES for balance in ("none", "route")]
+IDS = ["-".join(str(v) for v in option.values()) for option in OPTIONS]
+TERMS = term_names()
+every_term = pytest.mark.parametrize("name", TERMS)
+every_option = pytest.mark.parametrize("options", OPTIONS, ids=IDS)
+
+
+def test_the_folder_holds_the_terms() -> None:
+    assert {"clipped", "ce", "entropy", "kl_ref"} <= set(TERMS)
+
+
+@every_term
+def test_says_its_meaning_in_one_line(name: str) -> None:
+    module = sys.modules[f"noria.losses.{name}"]
+    assert module.__doc__ and "\n" not in module.__doc__.strip()
+    assert module.SLOT == "loss"
+    with pytest.raises(ValueError, match="extra"):
+        module.Config(no_such_key=1)
+
+
+@every_term
+@every_option
+def test_gradient_does_not_depend_on_the_partition(
+    name: str, options: dict[str, object], batch: Batch
+) -> None:
+    loss, denominators = make(name, **options), counts(batch)
+    value, grad = gradients(loss, batch, [batch], denominators)
+    for cut in ([[0], [1], [2], [3], [4]], [[0, 3], [1, 2, 4]], [[4, 0], [2], [1, 3]]):
+        parts = [batch.select(torch.isin(batch.segment, torch.tensor(ids))) for ids in cut]
+        other_value, other_grad = gradients(loss, batch, parts, denominators)
+        assert other_value == pytest.approx(value, abs=1e-12)
+        torch.testing.assert_close(other_grad, grad, atol=1e-12, rtol=0)
+
+
+@every_term
+@every_option
+def test_gradient_does_not_depend_on_order_or_padding(
+    name: str, options: dict[str, object], batch: Batch
+) -> None:
+    loss, denominators = make(name, **options), counts(batch)
+    value, grad = gradients(loss, batch, [batch], denominators)
+    shuffled = batch.select(torch.randperm(len(batch.logp), generator=torch.Generator().manual_seed(1)))
+    other_value, other_grad = gradients(loss, batch, [shuffled], counts(shuffled))
+    assert other_value == pytest.approx(value, abs=1e-12)
+    torch.testing.assert_close(other_grad, grad, atol=1e-12, rtol=0)
+
+    pad = 6
+
+    def padded(stream: torch.Tensor, filler: float) -> torch.Tensor:
+        return torch.cat([stream, torch.full((pad,), filler).to(stream.dtype)])
+
+    fillers = {"mask": 0, "segment": -7, "group": -7, "route": -7}
+    streams = {k: padded(v, fillers.get(k, float("nan"))) for k, v in batch.streams().items()}
+    wide = replace(batch, **streams)
+    other_value, other_grad = gradients(loss, batch, [wide], counts(wide))
+    assert other_value == pytest.approx(value, abs=1e-12)
+    torch.testing.assert_close(other_grad, grad, atol=1e-12, rtol=0)
+
+
+@every_term
+@every_option
+def test_masked_tokens_get_exactly_no_gradient(name: str, options: dict[str, object], batch: Batch) -> None:
+    _, grad = gradients(make(name, **options), batch, [batch], counts(batch))
+    off = ~batch.mask.repeat(2)
+    assert grad[off].eq(0).all()
+    assert grad[~off].ne(0).any()
+    nothing = replace(batch, mask=torch.zeros_like(batch.mask))
+    value, grad = gradients(make(name, **options), batch, [nothing], counts(nothing))
+    assert value == 0 and grad.eq(0).all()
+
+
+@every_term
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("gap", [-1e4, -80.0, 80.0, 1e4])
+def test_finite_at_extreme_ratios(name: str, dtype: torch.dtype, gap: float) -> None:
+    batch = global_batch(dtype=dtype)
+    far = {"logp_old": batch.logp_old - gap, "logp_ref": batch.logp_ref + gap, "logp_mu": batch.logp_mu - gap}
+    extreme = replace(batch, **far)
+    value, grad = gradients(make(name), batch, [extreme], counts(batch))
+    assert torch.isfinite(torch.tensor(value)) and torch.isfinite(grad).all()
+    metrics = make(name)(extreme, counts(batch)).metrics
+    assert all(torch.isfinite(metric) for metric in metrics.values())
+
+
+@every_term
+def test_only_the_policy_gets_a_gradient(name: str, batch: Batch) -> None:
+    leaves = {
+        key: stream.detach().clone().requires_grad_()
+        for key, stream in batch.streams().items()
+        if stream.is_floating_point() and key not in ("logp", "entropy")
+    }
+    make(name)(replace(batch, **leaves), counts(batch)).value.backward()
+    assert all(leaf.grad is None for leaf in leaves.values())
+
+
+@every_term
+def test_weights_scale_the_loss(name: str, batch: Batch) -> None:
+    value, grad = gradients(make(name), batch, [batch], counts(batch))
+    twice, twice_grad = gradients(make(name), batch, [replace(batch, weight=batch.weight * 2)], counts(batch))
+    assert twice == pytest.approx(2 * value, rel=1e-12)
+    torch.testing.assert_close(twice_grad, 2 * grad, atol=1e-12, rtol=0)
+
+
+@every_term
+def test_metrics_add_up_over_micro_batches(name: str, batch: Batch) -> None:
+    denominators, loss = counts(batch), make(name)
+    whole = merge_metrics([loss(batch, denominators).metrics])
+    parts = [batch.select(batch.segment == i) for i in range(5)]
+    cut = merge_metrics([loss(part, denominators).metrics for part in parts])
+    assert cut == pytest.approx(whole, abs=1e-12)
+    assert all(not metric.requires_grad for metric in loss(batch, denominators).metrics.values())
+
+
+@every_term
+def test_float32_agrees_with_float64(name: str) -> None:
+    wide, narrow = global_batch(), global_batch(dtype=torch.float32)
+    value, grad = gradients(make(name), wide, [wide], counts(wide))
+    other, other_grad = gradients(make(name), narrow, [narrow], counts(narrow))
+    assert other == pytest.approx(value, abs=1e-5)
+    assert other_grad.dtype == torch.float32
+    torch.testing.assert_close(other_grad.double(), grad, atol=1e-5, rtol=0)
+
+
+def test_denominators_of_micro_batches_equal_those_of_the_whole(batch: Batch) -> None:
+    parts = [batch.select(batch.segment == i) for i in (3, 0, 4, 1, 2)]
+    whole, joined = counts(batch), Denominators.of_batches(parts)
+    for name in whole.__dataclass_fields__:
+        assert whole.__dict__[name].tolist() == joined.__dict__[name].tolist(), name
+
+
+def test_terms_are_configured_and_built_without_torch() -> None:
+    lines = [f"import noria.losses.{n} as m; m.build(m.Config())" for n in TERMS]
+    code = "import sys; sys.modules['torch'] = None\n" + "\n".join(lines)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
