@@ -11,6 +11,7 @@ request it kills every other process; elsewhere it is a subreaper and kills its 
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import itertools
 import json
@@ -29,7 +30,7 @@ from collections.abc import Callable
 from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from _testrun import Tally, reporter, run_tests  # type: ignore[import-not-found]
+from _testrun import Tally, reporter, run_tests, warm  # type: ignore[import-not-found]
 
 #: What ordinary code imports: loaded before the first request, so that a forked child finds it loaded.
 PRELOADED = (
@@ -243,8 +244,9 @@ class Server:
             os.closerange(low + 1, high)
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
+        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        os.write(score, b"1000")
+        os.close(score)
         os.nice(5)
         config = self._config
         limits = {
@@ -383,6 +385,9 @@ def main() -> None:
     del sys.path[0], sys.modules["_testrun"]
     for name in PRELOADED:
         importlib.import_module(name)
+    warm()
+    gc.collect()
+    gc.freeze()  # a collection in a child then touches, and so copies, fewer pages
     _libc.prctl(PR_SET_DUMPABLE if os.getpid() == 1 else PR_SET_CHILD_SUBREAPER, os.getpid() != 1, 0, 0, 0)
     Server(json.loads(sys.argv[1]), requests, replies).serve()
 

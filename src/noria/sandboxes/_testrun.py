@@ -9,11 +9,13 @@ the code under test writes to an inherited descriptor is recognised as foreign.
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import os
 import sys
 import types
 from collections.abc import Callable
+from typing import Any
 
 MAX_MESSAGE = 120
 _SYMBOLS: dict[type[ast.cmpop], str] = {
@@ -28,22 +30,20 @@ class _Asserts(ast.NodeTransformer):
     def visit_Assert(self, node: ast.Assert) -> ast.stmt | list[ast.stmt]:
         if node.msg is not None:
             return node
-        test = node.test
+        test, left, right = node.test, _name("__noria_left__"), _name("__noria_right__")
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
-            left, right = _name("__noria_left__"), _name("__noria_right__")
+            source, symbol = test.left, _SYMBOLS[type(test.ops[0])]
             made: list[ast.stmt] = [
                 ast.Assign([_name("__noria_left__", True)], test.left),
                 ast.Assign([_name("__noria_right__", True)], test.comparators[0]),
             ]
-            symbol = ast.Constant(_SYMBOLS[type(test.ops[0])])
             check: ast.expr = ast.Compare(left, test.ops, [right])
-            words: list[ast.expr] = [ast.Constant(ast.unparse(test.left)), symbol, left, right]
         else:
+            source, symbol, check, right = test, "", left, left
             made = [ast.Assign([_name("__noria_left__", True)], test)]
-            check = _name("__noria_left__")
-            words = [ast.Constant(ast.unparse(test)), ast.Constant(""), check, ast.Constant(None)]
-        message = ast.Call(_name("__noria_explain__"), words, [])
-        made.append(ast.Assert(check, message))
+        span: Any = (source.lineno, source.end_lineno, source.col_offset, source.end_col_offset)
+        words: list[ast.expr] = [ast.Constant(span), ast.Constant(symbol), left, right]
+        made.append(ast.Assert(check, ast.Call(_name("__noria_explain__"), words, [])))
         return [ast.fix_missing_locations(ast.copy_location(statement, node)) for statement in made]
 
 
@@ -64,11 +64,16 @@ def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 1] + "…"
 
 
-def explain(source: str, symbol: str, left: object, right: object) -> str:
-    """The message of a failed assert: what was expected, and what came instead."""
+def explain(text: str, span: tuple[int, int, int, int], symbol: str, left: object, right: object) -> str:
+    """The message of a failed assert. `span`: first line, last line, first byte, end byte of its left side."""
+    first, last, start, end = span
+    lines = [line.encode() for line in text.splitlines()[first - 1 : last]]
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][start:]
+    source = _cut(" ".join(b" ".join(lines).decode("utf-8", "replace").split()), 56)
     if not symbol:
-        return f"{_cut(source, 60)} is {_short(left, 50)}"
-    return f"{_cut(source, 44)} {symbol} {_short(right, 30)} failed, got {_short(left, 30)}"
+        return f"{source} is {_short(left, 50)}"
+    return f"{source} {symbol} {_short(right, 26)} failed, got {_short(left, 26)}"
 
 
 def names_of(tree: ast.Module) -> list[str]:
@@ -96,12 +101,21 @@ def describe(fault: BaseException, here: str) -> str:
     return _cut(f"{name}: {text}" if text else name, MAX_MESSAGE - len(where)) + where
 
 
+def warm() -> None:
+    """Use the parser and the compiler once, so that forked children find them set up."""
+    tree = ast.parse("import os\n\ndef test_it():\n    assert str(1) == '1'\n    assert not [0, {}]\n")
+    compile(ast.fix_missing_locations(_Asserts().visit(tree)), "warm", "exec")
+    names_of(tree)
+    json.dumps(["test_it", explain("x", (1, 1, 0, 1), "==", "1", [2])])
+
+
 def run_tests(folder: str, test_path: str, report: Callable[[object], None]) -> None:
     """Import `folder/test_path`, run its tests and `report` names, then [name, result] each, then "end"."""
     path = os.path.join(folder, test_path)
     try:
         with open(path, encoding="utf-8") as file:
-            tree = ast.parse(file.read(), path)
+            text = file.read()
+        tree = ast.parse(text, path)
         names = names_of(tree)
         code = compile(ast.fix_missing_locations(_Asserts().visit(tree)), path, "exec")
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as fault:
@@ -111,7 +125,7 @@ def run_tests(folder: str, test_path: str, report: Callable[[object], None]) -> 
     sys.path[:0] = list(dict.fromkeys([os.path.dirname(path), folder]))
     module = types.ModuleType(os.path.splitext(os.path.basename(path))[0])
     module.__file__ = path
-    module.__dict__["__noria_explain__"] = explain
+    module.__dict__["__noria_explain__"] = functools.partial(explain, text)
     sys.modules[module.__name__] = module
     try:
         exec(code, module.__dict__)  # noqa: S102 - in a forked child of the sandbox
