@@ -1,0 +1,117 @@
+"""Test suites: a few short calls that tell a function from all its mutants."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from noria.envs.microswe.families import POOLS, Family, registry, render
+from noria.envs.microswe.mutations import mutants
+
+_CANDIDATES = 48
+_MIN_TESTS, _MAX_TESTS = 4, 5
+_WORDS = "abeo"
+
+
+@dataclass(frozen=True)
+class Suite:
+    """`calls` are (arguments, wanted result); `killed` are the indices of the mutants that fail a call."""
+
+    calls: tuple[tuple[tuple[Any, ...], Any], ...]
+    killed: tuple[int, ...]
+
+
+def _numbers(rng: random.Random, low: int, high: int, short: int, long: int, near: list[int]) -> list[int]:
+    return [
+        rng.choice(near) if near and rng.random() < 0.4 else rng.randint(low, high)
+        for _ in range(rng.randint(short, long))
+    ]
+
+
+def _word(rng: random.Random, short: int, long: int) -> str:
+    return "".join(rng.choice(_WORDS) for _ in range(rng.randint(short, long)))
+
+
+#: domain code -> one argument; `near` are the constants and their neighbours
+DOMAINS: dict[str, Callable[[random.Random, list[int]], Any]] = {
+    "n": lambda rng, near: rng.choice(near) if near and rng.random() < 0.5 else rng.randint(0, 9),
+    "y": lambda rng, near: rng.choice(near) if rng.random() < 0.7 else rng.randint(-3, 9),
+    "p": lambda rng, near: rng.randint(0, 4),
+    "q": lambda rng, near: rng.randint(0, 3),
+    "g": lambda rng, near: rng.randint(0, 12),
+    "l": lambda rng, near: _numbers(rng, 0, 9, 1, 4, near),
+    "e": lambda rng, near: _numbers(rng, 0, 9, 0, 3, near),
+    "m": lambda rng, near: _numbers(rng, -6, 9, 1, 3, near),
+    "v": lambda rng, near: _numbers(rng, 0, 9, 1, 4, []),
+    "d": lambda rng, near: _numbers(rng, 0, 3, 1, 4, []),
+    "w": lambda rng, near: _word(rng, 1, 5),
+    "t": lambda rng, near: " ".join(_word(rng, 1, 4) for _ in range(rng.randint(1, 3))),
+    "c": lambda rng, near: rng.choice(_WORDS),
+}
+
+
+@cache
+def suite(key: str, consts: tuple[tuple[str, int], ...]) -> Suite:
+    """The tests of one family with its constants fixed; the same on every machine."""
+    family = registry()[key]
+    values = dict(consts)
+    seed = hashlib.sha256(f"{key}{sorted(values.items())}".encode()).digest()
+    inputs = _inputs(family, values, random.Random(seed))
+    names = {letter: POOLS[letter][0] for letter in family.letters}
+    programs = [_load(render(family.lines, names | {"F": "f"}, values))]
+    programs += [_load(render(one.lines, names | {"F": "f"}, values)) for one in mutants(key)]
+    wanted = [(args, _call(programs[0], args)) for args in inputs]
+    wanted = [(args, want) for args, want in wanted if not isinstance(want, Fault)]
+    kills = [{i for i, run in enumerate(programs[1:]) if _call(run, args) != want} for args, want in wanted]
+    chosen = _cover(wanted, kills)
+    killed = set().union(*(kills[i] for i in chosen))
+    return Suite(tuple(wanted[i] for i in chosen), tuple(sorted(killed)))
+
+
+class Fault(str):
+    """The name of the exception that a call raised; never equal to a result."""
+
+
+def _call(run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    try:
+        return run(*(one[:] if isinstance(one, list) else one for one in args))
+    except (TypeError, ValueError, IndexError, NameError, ZeroDivisionError) as error:
+        return Fault(f"!{type(error).__name__}")
+
+
+def _load(text: str) -> Callable[..., Any]:
+    space: dict[str, Any] = {}
+    exec(compile(text, "app.py", "exec"), space)  # noqa: S102 - text of this module's own templates
+    run: Callable[..., Any] = space["f"]
+    return run
+
+
+def _inputs(family: Family, consts: dict[str, int], rng: random.Random) -> list[tuple[Any, ...]]:
+    near = [value + step for value in consts.values() for step in (-1, 0, 1)]
+    found: dict[str, tuple[Any, ...]] = {}
+    for _ in range(4 * _CANDIDATES):
+        args = tuple(DOMAINS[code](rng, near) for code in family.domains)
+        if family.valid is None or family.valid(args):
+            found.setdefault(repr(args), args)
+        if len(found) == _CANDIDATES:
+            break
+    return list(found.values())
+
+
+def _cover(wanted: list[tuple[tuple[Any, ...], Any]], kills: list[set[int]]) -> list[int]:
+    """Greedy cover of the mutants by few calls; among equals the shortest text."""
+    sizes = [len(repr(call)) for call in wanted]
+    chosen: list[int] = []
+    left = set().union(*kills)
+    while len(chosen) < _MAX_TESTS and (left or len(chosen) < _MIN_TESTS):
+        rest = [i for i in range(len(wanted)) if i not in chosen]
+        if not rest:
+            break
+        best = max(rest, key=lambda i: (len(kills[i] & left), -sizes[i], -i))
+        chosen.append(best)
+        left -= kills[best]
+    return sorted(chosen, key=lambda i: sizes[i])

@@ -1,0 +1,238 @@
+"""The world itself: a file with a bug, four tools, and tests that run in the sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from noria.core.errors import PolicyError, SandboxError, UserError
+from noria.core.protocols import Policy, Sandbox, TestReport
+from noria.core.types import Message, Observation, Outcome, Split, Task
+from noria.envs.microswe import policies
+from noria.envs.microswe.edits import Edit, apply
+from noria.envs.microswe.tasks import APP, TESTS, TOOLS, draw_tasks
+from noria.tokens.calls import Call, parse
+
+_ARGUMENTS: Mapping[str, frozenset[str]] = {tool.name: frozenset(tool.parameters) for tool in TOOLS}
+_MAX_MEMO, _MAX_NEW, _MAX_SAID = 50_000, 120, 60
+
+ADVICE: Mapping[str, tuple[str, ...]] = {
+    "view": (
+        "Read the file before you edit it.",
+        "View the code first, then change it.",
+        "Look at the file before any edit.",
+    ),
+    "edit": (
+        "Compare each line with the docstring, then change one fragment.",
+        "Find the line that breaks the docstring and fix it.",
+        "Edit only the line that does not do what the docstring says.",
+    ),
+    "test": (
+        "Run the tests after your edit, before you submit.",
+        "Test your edit before you submit it.",
+        "Check each edit by running the tests.",
+    ),
+    "submit": (
+        "Submit only when all tests pass.",
+        "When tests fail, mend your edit and test again.",
+        "Do not submit while a test fails.",
+    ),
+    "answer": ("Act through the tools, not in prose.", "Use a tool in each message.", "Call a tool."),
+    "malformed": (
+        "Write each call in full, with its closing tag.",
+        "Close every tag of a call.",
+        "Use only the tools that exist, with their arguments.",
+    ),
+}
+_ADVICE_FOR: Mapping[str, str] = {
+    "careful": "test", "direct": "edit", "thorough": "view", "recover": "submit",
+}  # fmt: skip
+
+
+class Config(BaseModel):
+    """`tasks` training tasks of a round; a test run is stopped after `test_timeout_s` seconds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    type: Literal["microswe"]
+    tasks: int = Field(default=256, ge=1, description="training tasks of a round")
+    test_timeout_s: float = Field(default=2.0, gt=0, description="wall clock of one test run in seconds")
+
+
+class MicroSweEpisode:
+    """One file being repaired."""
+
+    def __init__(self, world: MicroSwe, task: Task, text: str, done: bool = False) -> None:
+        self._world, self._task, self._text, self._done = world, task, text, done
+
+    @property
+    def text(self) -> str:
+        """The file as it stands."""
+        return self._text
+
+    def act(self, message: str) -> Observation:
+        """Run the calls of a message in order, up to `submit`.
+
+        Raises:
+            SandboxError: the tests could not be run, so nothing is known about the file.
+        """
+        if self._done:
+            return Observation("error: already submitted", done=True)
+        said: list[str] = []
+        try:
+            calls = parse(message).calls
+            if not calls:
+                raise PolicyError("call a tool")
+            for call in calls:
+                said.append(self._call(call))
+                if self._done:
+                    break
+        except PolicyError as fault:
+            said.append(f"error: {fault}")
+        return Observation("\n".join(said), self._done)
+
+    def grade(self) -> Outcome:
+        """Run the original tests on the file as it stands, in fresh copies of both."""
+        try:
+            report = self._world.test(self._task, self._text)
+        except SandboxError as fault:
+            return Outcome.unknown(f"sandbox: {fault}")
+        total = len(self._task.data["calls"])
+        passed = _passed(report)
+        share = passed / total
+        reason = "" if passed == total else _terse(self._task, report)
+        return Outcome(1.0 if passed == total else 0.0, {"tests": share}, reason)
+
+    def fork(self) -> MicroSweEpisode:
+        """An independent copy."""
+        return MicroSweEpisode(self._world, self._task, self._text, self._done)
+
+    def close(self) -> None:
+        """Nothing to free: every test run brings its own files."""
+
+    def _call(self, call: Call) -> str:
+        wanted = _ARGUMENTS.get(call.name)
+        if wanted is None:
+            raise PolicyError(f"no tool {call.name[:20]}: use {', '.join(_ARGUMENTS)}")
+        if set(call.args) != wanted:
+            raise PolicyError(f"{call.name} takes {', '.join(sorted(wanted)) or 'no arguments'}")
+        if call.name == "view":
+            return _numbered(self._text)
+        if call.name == "test":
+            return _terse(self._task, self._world.test(self._task, self._text))
+        if call.name == "submit":
+            self._done = True
+            return "submitted"
+        self._text = apply(self._text, _edit(call.args))
+        return "ok"
+
+
+class MicroSwe:
+    """The world of one-line bugs. `sandbox` runs the tests; results are remembered by content."""
+
+    name = "microswe"
+    experts = policies.EXPERTS
+    strategies = policies.STRATEGIES
+    advice = ADVICE
+
+    def __init__(self, config: Config, sandbox: Sandbox | None) -> None:
+        self.config = config
+        self._sandbox = sandbox
+        self._memo: dict[tuple[str, str], TestReport] = {}
+
+    def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
+        """See `tasks.draw_tasks`."""
+        return draw_tasks(split, n, seed)
+
+    def open(self, task: Task) -> MicroSweEpisode:
+        """Start on the file with the bug."""
+        return MicroSweEpisode(self, task, task.data["app"])
+
+    def policy(self, task: Task, strategy: str, seed: int) -> Policy:
+        """See `policies.policy`."""
+        return policies.policy(task, strategy, seed)
+
+    def kind(self, message: str) -> str:
+        """Name of the first tool called, "answer" without a call, "malformed" where nothing could be run."""
+        try:
+            calls = parse(message).calls
+        except PolicyError:
+            return "malformed"
+        if not calls:
+            return "answer"
+        return calls[0].name if calls[0].name in _ARGUMENTS else "malformed"
+
+    def advice_for(self, strategy: str) -> str | None:
+        """The kind whose advice a right habit obeys; None for the others."""
+        return _ADVICE_FOR.get(strategy)
+
+    def reference(self, task: Task) -> list[str]:
+        """The assistant messages of the gold solution: look, mend, submit."""
+        play, said = policies.policy(task, "direct", 0), [policies.VIEW]
+        said.append(play([Message("assistant", policies.VIEW)]))
+        return [*said, policies.SUBMIT]
+
+    def close(self) -> None:
+        """Forget all test results; the sandbox belongs to whoever made it."""
+        self._memo.clear()
+
+    def test(self, task: Task, text: str) -> TestReport:
+        """Run the task's original tests on `text`.
+
+        The code is deterministic, so one result per content is kept: replays ask for the same again.
+
+        Raises:
+            UserError: the world was built without a sandbox.
+            SandboxError: the sandbox failed; nothing is remembered then.
+        """
+        key = (text, task.data["tests"])
+        if key not in self._memo:
+            if self._sandbox is None:
+                raise UserError("microswe must have a sandbox to run tests: got none - add a [sandbox] table")
+            files = {APP: text, TESTS: task.data["tests"]}
+            report = self._sandbox.test(files, TESTS, self.config.test_timeout_s)
+            if len(self._memo) >= _MAX_MEMO:
+                self._memo.clear()
+            self._memo[key] = report
+        return self._memo[key]
+
+
+def build(config: Config, sandbox: Sandbox | None) -> MicroSwe:
+    """The world; without a sandbox it can draw tasks and play policies, but not run a test."""
+    return MicroSwe(config, sandbox)
+
+
+def _edit(args: Mapping[str, str]) -> Edit:
+    number = args["line"].strip()
+    if not (number.isascii() and number.isdecimal() and len(number) < 5):
+        raise PolicyError("line must be a number")
+    new = args["new"]
+    if len(new) > _MAX_NEW or not (new.isascii() and new.isprintable()):
+        raise PolicyError("new must be one short line of plain text")
+    return Edit(int(number), args["old"], new)
+
+
+def _numbered(text: str) -> str:
+    return "\n".join(f"{number} {line}" for number, line in enumerate(text.rstrip("\n").split("\n"), 1))
+
+
+def _passed(report: TestReport) -> int:
+    return 0 if report.error else sum(result == "pass" for result in report.results.values())
+
+
+def _terse(task: Task, report: TestReport) -> str:
+    """`pass 4/4`, or `fail 2/4: clamp(7,0,5)=7 want 5`: how many failed and the first of them."""
+    calls: Sequence[str] = task.data["calls"]
+    total, passed = len(calls), _passed(report)
+    if passed == total:
+        return f"pass {total}/{total}"
+    head = f"fail {total - passed}/{total}: "
+    for number, call in enumerate(calls, 1):
+        said = report.results.get(f"test_{number}", report.error or "not run")
+        if said.startswith(f"{call}="):
+            return head + said[:_MAX_SAID]
+        if said != "pass":
+            return head + f"{call} {said.partition(':')[0].partition(' ')[0]}"[:_MAX_SAID]
+    return head + report.error.partition(":")[0][:_MAX_SAID]
