@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -63,8 +63,8 @@ def make_config(folder: str, name: str, options: dict[str, Any]) -> BaseModel:
     given = dict(options)
     if "type" in kind.model_fields:
         # A dotted name stands for the module, whose own `type` may be a Literal of a short name.
-        default = kind.model_fields["type"].default
-        given["type"] = default if isinstance(default, str) and "." in name else name
+        literal = get_args(kind.model_fields["type"].annotation)
+        given["type"] = literal[0] if literal and "." in name else name
     return kind.model_validate(given)
 
 

@@ -1,0 +1,118 @@
+"""What a recipe will do, in numbers: `plan` is data, `show` prints it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from noria.core.recipe import Recipe
+from noria.core.recipe_phases import Phase, Sampled, SftPhase
+
+HINT_ARMS = 3  # hinted, without a hint, with a hint from random marks
+
+
+def plan(recipe: Recipe) -> dict[str, Any]:
+    """The work of one round: rollouts per world, upper bounds of each stage, the arithmetic of each phase."""
+    worlds = {name: _world(recipe, name) for name in recipe.env}
+    arms = HINT_ARMS if recipe.hint.controls else 1
+    return {
+        "rounds": recipe.rounds,
+        "worlds": worlds,
+        "rollouts": sum(world["rollouts"] for world in worlds.values()),
+        "analyze": {
+            "pairs_per_world_max": recipe.supervisor.pairs,
+            "continuations_per_pair_max": recipe.supervisor.replay_budget,
+            "continuations_max": len(worlds) * recipe.supervisor.pairs * recipe.supervisor.replay_budget,
+        },
+        "resample": {
+            "rollouts_max": len(worlds) * recipe.hint.tasks * recipe.hint.samples_per_task * arms,
+            "arms": arms,
+        },
+        "phases": {name: arithmetic(recipe, name) for name in recipe.phase},
+        "evaluate": {
+            "tasks_per_world": recipe.gate.tasks,
+            "rollouts_per_model": len(worlds) * recipe.gate.tasks * recipe.eval.samples_per_task,
+        },
+    }
+
+
+def arithmetic(recipe: Recipe, name: str) -> dict[str, Any]:
+    """Batch sizes of one phase, each saying what it counts."""
+    phase: Phase = recipe.phase[name]
+    worlds = phase.envs if phase.envs is not None else list(recipe.env)
+    models = len(worlds) if phase.split_by == "env" else 1
+    common = {"signal": phase.signal, "models": models, "worlds": worlds, "steps": phase.steps}
+    if isinstance(phase, SftPhase):
+        return {**common, "optimiser_steps": phase.steps, "tokens_per_step": phase.tokens_per_step}
+    assert isinstance(phase, Sampled)
+    rollouts = phase.prompts_per_step * phase.rollouts_per_prompt
+    return {
+        **common,
+        "prompts_per_step": phase.prompts_per_step,
+        "rollouts_per_prompt": phase.rollouts_per_prompt,
+        "rollouts_per_step": rollouts,
+        "rollouts_per_minibatch": rollouts // phase.minibatches,
+        "optimiser_steps": phase.steps * phase.minibatches,
+        "prompts": models * phase.steps * phase.prompts_per_step,
+        "rollouts": models * phase.steps * rollouts,
+    }
+
+
+def show(recipe: Recipe, console: Console) -> None:
+    """Print the plan."""
+    data = plan(recipe)
+    console.print(Text(f"recipe {recipe.name}, {recipe.rounds} rounds, seed {recipe.seed}: valid"))
+    console.print(Text(f"fingerprint {recipe.fingerprint()}"))
+    worlds = Table(
+        "world", "type", "tasks", "weak rollouts", "teacher rollouts", title="each round: dual track"
+    )
+    for name, world in data["worlds"].items():
+        row = (world["type"], world["tasks"], world["weak_rollouts"], world["teacher_rollouts"])
+        worlds.add_row(name, *map(str, row))
+    console.print(worlds)
+    console.print(_phases(data))
+    analyze, resample, evaluate = data["analyze"], data["resample"], data["evaluate"]
+    console.print(
+        Text(
+            f"analyze   at most {analyze['pairs_per_world_max']} pairs per world, "
+            f"{analyze['continuations_per_pair_max']} continuations each\n"
+            f"resample  at most {resample['rollouts_max']} rollouts in {resample['arms']} arm(s)\n"
+            f"evaluate  {evaluate['tasks_per_world']} held-out tasks per world, "
+            f"{evaluate['rollouts_per_model']} rollouts per model"
+        )
+    )
+
+
+def _world(recipe: Recipe, name: str) -> dict[str, Any]:
+    plug = recipe.env[name]
+    tasks = plug.options.get("tasks")
+    if not isinstance(tasks, int):
+        return {"type": plug.type, "tasks": None, "weak_rollouts": 0, "teacher_rollouts": 0, "rollouts": 0}
+    weak = tasks * recipe.rollout.samples_per_task
+    teachers = tasks * recipe.rollout.teacher_samples_per_task * len(recipe.teachers)
+    return {
+        "type": plug.type, "tasks": tasks, "weak_rollouts": weak, "teacher_rollouts": teachers,
+        "rollouts": weak + teachers,
+    }  # fmt: skip
+
+
+def _phases(data: dict[str, Any]) -> Table:
+    table = Table(
+        "phase", "signal", "models", "steps", "one step", "one mini-batch", "optimiser steps", "rollouts",
+        title="each round: training",
+    )  # fmt: skip
+    for name, row in data["phases"].items():
+        if "rollouts_per_step" in row:
+            step = (
+                f"{row['prompts_per_step']} prompts x {row['rollouts_per_prompt']} = "
+                f"{row['rollouts_per_step']} rollouts"
+            )
+            batch = f"{row['rollouts_per_minibatch']} rollouts"
+        else:
+            step, batch = f"{row['tokens_per_step']} tokens", "the whole step"
+        cells = (row["signal"], row["models"], row["steps"], step, batch, row["optimiser_steps"])
+        table.add_row(name, *map(str, cells), str(row.get("rollouts", 0)))
+    return table

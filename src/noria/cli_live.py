@@ -1,0 +1,126 @@
+"""A live view of a run: follows events.jsonl, so that it sees what every process of the run writes.
+
+On a terminal a panel with the stages and the latest scores is redrawn; elsewhere each event is one line.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from noria.core.store import Run
+
+INTERVAL_S = 0.5
+SHOWN_STAGES = 12
+
+
+class LiveView:
+    """Context manager around a run."""
+
+    def __init__(self, run: Run, console: Console) -> None:
+        self._path = run.path / "events.jsonl"
+        self._console = console
+        self._offset = self._path.stat().st_size if self._path.exists() else 0
+        self._stages: dict[str, dict[str, Any]] = {}
+        self._scores: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="live-view", daemon=True)
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+
+    def __enter__(self) -> LiveView:
+        if self._live:
+            self._live.start()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._read()
+        if self._live:
+            self._live.update(self.panel(), refresh=True)
+            self._live.stop()
+
+    def _follow(self) -> None:
+        while not self._stop.wait(INTERVAL_S):
+            self._read()
+            if self._live:
+                self._live.update(self.panel(), refresh=True)
+
+    def _read(self) -> None:
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # still being written
+                self._offset += len(line)
+                self.take(json.loads(line))
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Account for one event."""
+        kind, stage = event["event"], event.get("stage", "")
+        if kind == "stage_start":
+            self._stages[stage] = {"began": event["t"], "done": 0, "total": 0}
+            self._line(f"{stage}: {'resumed' if event.get('resumed') else 'begins'}")
+        elif kind == "progress" and stage in self._stages:
+            self._stages[stage].update(done=event["done"], total=event["total"])
+        elif kind == "stage_end" and stage in self._stages:
+            self._stages[stage].update(seconds=event["seconds"], out=event.get("out", {}))
+            self._line(f"{stage}: {event['seconds']:.1f} s, {_counts(event.get('out', {}))}")
+        elif kind == "score":
+            key = (event.get("round"), event["model"], event["world"], event.get("split"))
+            self._scores[key] = event
+            self._line(_score(event))
+        elif kind == "verdict":
+            word = "promoted" if event["promoted"] else "kept"
+            self._line(f"round {event.get('round')}: {word} - {event['reason']}")
+
+    def panel(self) -> Group:
+        """Stages and scores as they stand."""
+        stages = Table("stage", "progress", "seconds", "out", expand=False)
+        for name, stage in list(self._stages.items())[-SHOWN_STAGES:]:
+            seconds = stage.get("seconds", time.time() - stage["began"])
+            stages.add_row(name, _progress(stage), f"{seconds:.0f}", Text(_counts(stage.get("out", {}))))
+        scores = Table("round", "model", "world", "pass@1", "n")
+        for event in self._scores.values():
+            rate = f"{100 * event['pass@1']:.1f} %"
+            scores.add_row(str(event.get("round", "")), event["model"], event["world"], rate, str(event["n"]))
+        return Group(stages, scores) if self._scores else Group(stages)
+
+    def _line(self, text: str) -> None:
+        if self._live is None:
+            self._console.print(Text(text), soft_wrap=True)
+
+
+def _progress(stage: dict[str, Any]) -> str:
+    if "seconds" in stage:
+        return "done"
+    done, total = stage["done"], stage["total"]
+    if not total:
+        return "…"
+    filled = round(12 * done / total)
+    return f"{'█' * filled}{'░' * (12 - filled)} {done}/{total}"
+
+
+def _counts(counts: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in counts.items())
+
+
+def _score(event: dict[str, Any]) -> str:
+    low, high = event.get("ci95") or (float("nan"), float("nan"))
+    return (
+        f"round {event.get('round')}: {event['model']} on {event['world']}: "
+        f"{100 * event['pass@1']:.1f} % [{100 * low:.1f}, {100 * high:.1f}] of {event['n']}"
+    )

@@ -1,0 +1,194 @@
+"""`noria tasks`: prove, list, write and show the tasks of a world."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from noria import cli_worlds
+from noria.core import registry
+from noria.core.codec import to_json, write_jsonl
+from noria.core.errors import UserError
+from noria.core.types import Task
+
+SPLITS = ("train", "heldout", "unseen")
+SHOWN = 20
+
+app = typer.Typer(no_args_is_help=True, help="Prove, list, write and show the tasks of worlds.")
+
+Env = Annotated[str, typer.Option("--env", help="World, see `noria list envs`.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same tasks.")]
+OneSplit = Annotated[str, typer.Option("--split", help="train, heldout or unseen.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Sandbox = Annotated[str, typer.Option(help="Where code of tasks runs; process is NOT isolated.")]
+
+
+@app.command()
+def validate(
+    env: Annotated[
+        list[str] | None, typer.Option("--env", help="World; may be repeated. Default: all.")
+    ] = None,
+    n: Annotated[int | None, typer.Option("--n", min=1, help="Tasks per split. Default: a round's.")] = None,
+    seed: Seed = 0,
+    split: Annotated[list[str] | None, typer.Option("--split", help="May be repeated. Default: all.")] = None,
+    sandbox: Sandbox = "bwrap",
+    as_json: AsJson = False,
+) -> None:
+    """Prove every task: its reference solution scores 1, doing nothing scores less. Exit code 1 if one fails.
+
+    Example: noria tasks validate --env microswe --n 64 --split heldout
+    """
+    names = env or registry.names("envs")
+    for name in names:
+        registry.source("envs", name)
+    rows = [row for name in names for row in _validate(name, n, seed, split, sandbox, as_json)]
+    refused = sum(len(row["refused"]) for row in rows)
+    if as_json:
+        print(json.dumps({"worlds": rows, "refused": refused}, indent=2))
+    else:
+        _print_validation(rows, Console())
+    if refused:
+        raise typer.Exit(1)
+
+
+@app.command(name="list")
+def list_tasks(
+    env: Env, n: Annotated[int, typer.Option("--n", min=1)] = 10, seed: Seed = 0, split: OneSplit = "train"
+) -> None:
+    """List tasks: id and prompt.
+
+    Example: noria tasks list --env ledger --n 5
+    """
+    table = Table("id", "prompt")
+    with cli_worlds.opened(env) as world:
+        for task in cli_worlds.draw(world, split, n, seed):
+            table.add_row(task.id, Text(task.prompt))
+    Console().print(table)
+
+
+@app.command()
+def make(
+    env: Env,
+    out: Annotated[Path, typer.Option("--out", help="JSONL file to write, one task per line.")],
+    n: Annotated[int, typer.Option("--n", min=1)] = 256,
+    seed: Seed = 0,
+    split: OneSplit = "train",
+) -> None:
+    """Write tasks to a JSONL file.
+
+    Example: noria tasks make --env ledger --n 1000 --out ledger.jsonl
+    """
+    if not out.parent.is_dir():
+        raise UserError(
+            f"--out must lie in an existing folder: got {str(out)!r} - make {str(out.parent)!r} first"
+        )
+    with cli_worlds.opened(env) as world:
+        count = write_jsonl(out, cli_worlds.draw(world, split, n, seed))
+    print(f"{count} tasks in {out}")
+
+
+@app.command()
+def show(
+    task_id: Annotated[str, typer.Argument(metavar="TASK", help="Id, or index in the list of the seed.")],
+    env: Env,
+    seed: Seed = 0,
+    split: OneSplit = "train",
+    n: Annotated[int, typer.Option("--n", min=1, help="How many tasks to search for the id.")] = 1024,
+    sandbox: Sandbox = "bwrap",
+    as_json: AsJson = False,
+) -> None:
+    """Show one task: what the model sees, and the reference solution played out.
+
+    Example: noria tasks show 0 --env ledger
+    """
+    with cli_worlds.opened(env, sandbox) as world:
+        count = int(task_id) + 1 if task_id.isdigit() else n
+        task = _find(cli_worlds.draw(world, split, count, seed), task_id)
+        if as_json:
+            print(json.dumps(to_json(task), indent=2))
+            return
+        lines = [f"id      {task.id}", f"system  {task.system}", f"prompt  {task.prompt}"]
+        lines += [
+            f"tool    {tool.name}({', '.join(tool.parameters)}): {tool.description}" for tool in task.tools
+        ]
+        lines += ["", "reference:"] + _transcript(world, task)
+    Console().print(Text("\n".join(lines)), soft_wrap=True)
+
+
+def _validate(
+    env: str, n: int | None, seed: int, splits: list[str] | None, sandbox: str, quiet: bool
+) -> list[dict[str, Any]]:
+    count = n or cli_worlds.default_tasks(env)
+    rows: list[dict[str, Any]] = []
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with (
+        cli_worlds.opened(env, sandbox) as world,
+        Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress,
+    ):
+        drawn: dict[str, list[Task]] = {}
+        for split in splits or SPLITS:
+            try:
+                drawn[split] = cli_worlds.draw(world, split, count, seed)
+            except UserError:
+                if splits or split != "unseen":
+                    raise  # only the split of unseen families is a world's own choice
+        clashes = cli_worlds.overlaps(drawn)
+        for split, tasks in drawn.items():
+            bar = progress.add_task(f"{env} {split}", total=len(tasks))
+            refused = cli_worlds.consistent(world, tasks[0].split, tasks, seed)
+            refused += [clash for clash in clashes if clash.id in {task.id for task in tasks}]
+            refused += cli_worlds.prove(world, tasks, lambda bar=bar: progress.advance(bar))  # type: ignore[misc]
+            found = [refusal._asdict() for refusal in refused]
+            rows.append({"world": env, "split": split, "tasks": len(tasks), "seed": seed, "refused": found})
+    return rows
+
+
+def _print_validation(rows: list[dict[str, Any]], console: Console) -> None:
+    table = Table("world", "split", "tasks", "refused")
+    for row in rows:
+        count = len(row["refused"])
+        table.add_row(
+            row["world"], row["split"], str(row["tasks"]), Text(str(count), "red" if count else "green")
+        )
+    console.print(table)
+    for row in rows:
+        for refusal in row["refused"][:SHOWN]:
+            console.print(Text(f"{refusal['id'] or row['world']}: {refusal['reason']}"), soft_wrap=True)
+        if len(row["refused"]) > SHOWN:
+            console.print(
+                Text(f"… and {len(row['refused']) - SHOWN} more of {row['world']} {row['split']} (--json)")
+            )
+
+
+def _find(tasks: list[Task], wanted: str) -> Task:
+    if wanted.isdigit():
+        return tasks[int(wanted)]
+    for task in tasks:
+        if task.id == wanted:
+            return task
+    raise UserError(
+        f"TASK must be an id or an index: got {wanted!r}, not among {len(tasks)} tasks - give its --seed and --split"
+    )
+
+
+def _transcript(world: cli_worlds.ProvableWorld, task: Task) -> list[str]:
+    lines: list[str] = []
+    episode = world.open(task)
+    try:
+        for message in world.reference(task):
+            seen = episode.act(message)
+            lines += [f"> {message}", *([seen.text] if seen.text else [])]
+            if seen.done:
+                break
+        lines.append(f"reward  {episode.grade().reward}")
+    finally:
+        episode.close()
+    return lines

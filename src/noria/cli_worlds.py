@@ -1,0 +1,150 @@
+"""Worlds for the command line, and the proof that each of their tasks can be solved and is not solved by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Literal, NamedTuple, Protocol, cast
+
+from noria.core.errors import UserError, boundary
+from noria.core.protocols import Sandbox, TestReport, Workspace, World
+from noria.core.recipe_tables import EnvTable, SandboxTable
+from noria.core.types import Split, Task
+
+MAX_TURNS = 64
+
+
+class ProvableWorld(World, Protocol):
+    """A world that knows a solution of each of its tasks."""
+
+    def reference(self, task: Task) -> list[str]: ...
+
+
+class Refusal(NamedTuple):
+    """A task that may not be used, and why. `id` is "" where the fault is not one task's."""
+
+    id: str
+    reason: str
+
+
+class LazySandbox:
+    """A sandbox that starts when it is first used, so that worlds without code need none."""
+
+    def __init__(self, table: SandboxTable) -> None:
+        self._table = table
+        self._started: Sandbox | None = None
+
+    def workspace(self, files: Mapping[str, str]) -> Workspace:
+        return self._sandbox().workspace(files)
+
+    def test(self, files: Mapping[str, str], test_path: str, timeout_s: float) -> TestReport:
+        return self._sandbox().test(files, test_path, timeout_s)
+
+    def close(self) -> None:
+        if self._started:
+            self._started.close()
+
+    def _sandbox(self) -> Sandbox:
+        if self._started is None:
+            self._started = cast(Sandbox, self._table.module().build(self._table.config()))
+        return self._started
+
+
+@contextmanager
+def opened(env: str, sandbox: str = "bwrap") -> Iterator[ProvableWorld]:
+    """The world of type `env` with its default options; closed at the end together with its sandbox."""
+    table = EnvTable(type=env)
+    lazy = LazySandbox(SandboxTable(type=sandbox))
+    try:
+        world = cast(ProvableWorld, table.module().build(table.config(), lazy))
+        try:
+            yield world
+        finally:
+            world.close()
+    finally:
+        lazy.close()
+
+
+def default_tasks(env: str) -> int:
+    """How many training tasks the world has in a round unless a recipe says otherwise."""
+    return int(EnvTable(type=env).config().tasks)
+
+
+def prove(
+    world: ProvableWorld, tasks: Sequence[Task], advance: Callable[[], None] = lambda: None
+) -> list[Refusal]:
+    """Play the reference solution, and nothing at all, on every task: the first must score 1, the second less."""
+    refused: list[Refusal] = []
+    for task in tasks:
+        reason = boundary(
+            lambda task=task: _fault(world, task),  # type: ignore[misc]
+            lambda fault: f"raised {type(fault).__name__}: {fault}",
+        )
+        if reason:
+            refused.append(Refusal(task.id, reason))
+        advance()
+    return refused
+
+
+def consistent(world: ProvableWorld, split: Split, tasks: Sequence[Task], seed: int) -> list[Refusal]:
+    """The same seed must give the same tasks, and no task twice."""
+    refused: list[Refusal] = []
+    if world.tasks(split, len(tasks), seed) != list(tasks):
+        refused.append(Refusal("", f"split {split}, seed {seed}: the tasks differ when they are drawn again"))
+    seen: set[str] = set()
+    for task in tasks:
+        if task.id in seen:
+            refused.append(Refusal(task.id, "occurs twice"))
+        seen.add(task.id)
+    return refused
+
+
+def overlaps(drawn: Mapping[str, Sequence[Task]]) -> list[Refusal]:
+    """Tasks whose content stands in two splits."""
+    owner: dict[str, str] = {}
+    refused: list[Refusal] = []
+    for split, tasks in drawn.items():
+        for task in tasks:
+            content = f"{task.prompt}\n{sorted(task.data.items())!r}"
+            if owner.setdefault(content, split) != split:
+                refused.append(Refusal(task.id, f"its content is also in the split {owner[content]}"))
+    return refused
+
+
+def draw(world: ProvableWorld, split: str, n: int, seed: int) -> list[Task]:
+    """Tasks of a split. Raises UserError where the world lacks it."""
+    if split not in ("train", "heldout", "unseen"):
+        raise UserError(f"--split must be train, heldout or unseen: got {split!r}")
+    return world.tasks(cast(Literal["train", "heldout", "unseen"], split), n, seed)
+
+
+def _fault(world: ProvableWorld, task: Task) -> str:
+    """Why the task may not be used, "" where it may."""
+    gold = _play(world, task, world.reference(task))
+    if gold:
+        return gold
+    episode = world.open(task)
+    try:
+        outcome = episode.grade()
+    finally:
+        episode.close()
+    if outcome.reward is None:
+        return f"doing nothing is not graded: {outcome.reason}"
+    return "doing nothing scores 1" if outcome.solved else ""
+
+
+def _play(world: ProvableWorld, task: Task, messages: Sequence[str]) -> str:
+    """Why the reference does not solve the task, "" where it does."""
+    if not 0 < len(messages) <= MAX_TURNS:
+        return f"the reference has {len(messages)} messages, expected 1 to {MAX_TURNS}"
+    episode = world.open(task)
+    try:
+        for message in messages:
+            if episode.act(message).done:
+                break
+        outcome = episode.grade()
+    finally:
+        episode.close()
+    if outcome.reward is None:
+        return f"the reference is not graded: {outcome.reason}"
+    return "" if outcome.solved else f"the reference scores {outcome.reward:g}: {outcome.reason}"
