@@ -163,9 +163,8 @@ def _print_validation(rows: list[dict[str, Any]], console: Console) -> None:
         for refusal in row["refused"][:SHOWN]:
             console.print(Text(f"{refusal['id'] or row['world']}: {refusal['reason']}"), soft_wrap=True)
         if len(row["refused"]) > SHOWN:
-            console.print(
-                Text(f"… and {len(row['refused']) - SHOWN} more of {row['world']} {row['split']} (--json)")
-            )
+            more = len(row["refused"]) - SHOWN
+            console.print(Text(f"… and {more} more of {row['world']} {row['split']} (see --json)"))
 
 
 def _find(tasks: list[Task], wanted: str) -> Task:
@@ -175,7 +174,8 @@ def _find(tasks: list[Task], wanted: str) -> Task:
         if task.id == wanted:
             return task
     raise UserError(
-        f"TASK must be an id or an index: got {wanted!r}, not among {len(tasks)} tasks - give its --seed and --split"
+        f"TASK must be an id or an index: got {wanted!r}, not among {len(tasks)} tasks - "
+        "give its --seed and --split"
     )
 
 

@@ -1,4 +1,4 @@
-"""Worlds for the command line, and the proof that each of their tasks can be solved and is not solved by itself."""
+"""Worlds for the command line, and the proof that each task can be solved and is not solved by itself."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def default_tasks(env: str) -> int:
 def prove(
     world: ProvableWorld, tasks: Sequence[Task], advance: Callable[[], None] = lambda: None
 ) -> list[Refusal]:
-    """Play the reference solution, and nothing at all, on every task: the first must score 1, the second less."""
+    """Play the reference solution, and nothing at all, on every task: the first must score 1."""
     refused: list[Refusal] = []
     for task in tasks:
         reason = boundary(

@@ -107,7 +107,7 @@ class TeacherTable(Plug):
 
     @property
     def scores_tokens(self) -> bool:
-        """Whether it gives log-probabilities of a student's tokens: its module says `SCORES_TOKENS = True`."""
+        """Whether it scores the tokens of a student: its module says `SCORES_TOKENS = True`."""
         return registry.constant(self.folder, self.type, "SCORES_TOKENS") is True
 
 
