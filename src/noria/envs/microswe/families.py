@@ -2,7 +2,7 @@
 
 A template is Python text whose single capital letters stand for names and constants: `F` is the function,
 `A` a list, `K` and `J` the constants of the instance. `Kp` and `Km` are a constant plus and minus one; only
-mutations write them. Where a family has both constants their ranges stay two apart: no two mutants read the same.
+mutations write them. Where a family has both constants their ranges stay two apart.
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ from typing import Any
 from noria.envs.microswe.families import POOLS, Family, registry, render
 from noria.envs.microswe.mutations import mutants
 
-_CANDIDATES = 48
+_CANDIDATES = 36
 _MIN_TESTS, _MAX_TESTS = 4, 5
 _WORDS = "abeo"
+_PER_CHARACTER = 0.02
 
 
 @dataclass(frozen=True)
@@ -103,15 +104,20 @@ def _inputs(family: Family, consts: dict[str, int], rng: random.Random) -> list[
 
 
 def _cover(wanted: list[tuple[tuple[Any, ...], Any]], kills: list[set[int]]) -> list[int]:
-    """Greedy cover of the mutants by few calls; among equals the shortest text."""
+    """Greedy cover of the mutants by few calls, short ones first among those of equal worth.
+
+    A call is worth 1 for a mutant that no chosen call kills yet, a quarter for one that one call kills, and so on.
+    """
     sizes = [len(repr(call)) for call in wanted]
     chosen: list[int] = []
-    left = set().union(*kills)
-    while len(chosen) < _MAX_TESTS and (left or len(chosen) < _MIN_TESTS):
+    times = dict.fromkeys(set().union(*kills), 0)
+    while len(chosen) < _MAX_TESTS and (len(chosen) < _MIN_TESTS or 0 in times.values()):
         rest = [i for i in range(len(wanted)) if i not in chosen]
         if not rest:
             break
-        best = max(rest, key=lambda i: (len(kills[i] & left), -sizes[i], -i))
+        worth = {i: sum(0.25 ** times[kill] for kill in kills[i]) - _PER_CHARACTER * sizes[i] for i in rest}
+        best = max(rest, key=lambda i: (worth[i], -i))
         chosen.append(best)
-        left -= kills[best]
+        for kill in kills[best]:
+            times[kill] += 1
     return sorted(chosen, key=lambda i: sizes[i])
