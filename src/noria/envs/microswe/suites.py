@@ -12,7 +12,7 @@ from typing import Any
 from noria.envs.microswe.families import POOLS, Family, registry, render
 from noria.envs.microswe.mutations import mutants
 
-_CANDIDATES = 36
+_CANDIDATES = 48
 _MIN_TESTS, _MAX_TESTS = 4, 5
 _WORDS = "abeo"
 _PER_CHARACTER = 0.02
@@ -106,7 +106,7 @@ def _inputs(family: Family, consts: dict[str, int], rng: random.Random) -> list[
 def _cover(wanted: list[tuple[tuple[Any, ...], Any]], kills: list[set[int]]) -> list[int]:
     """Greedy cover of the mutants by few calls, short ones first among those of equal worth.
 
-    A call is worth 1 for a mutant that no chosen call kills yet, a quarter for one that one call kills, and so on.
+    A call is worth 1 for each mutant that no chosen call kills yet, a quarter for each that one does, and on.
     """
     sizes = [len(repr(call)) for call in wanted]
     chosen: list[int] = []
