@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from noria.core.errors import UserError
 from noria.losses.base import Batch, Denominators, LossConfig, LossOutput, masked, reduce, share
@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 SLOT = "loss"
 
 
-class Config(LossConfig):
-    """Which estimator; `build` refuses k1 and k3 with the reason."""
+_REFUSED = {
+    "k1": "has zero expected gradient as a loss",
+    "k3": "has the gradient of the forward KL as a loss",
+}
 
-    estimator: Literal["k1", "k2", "k3", "iw_k3"] = Field(
+
+class Config(LossConfig):
+    """Which estimator of the KL; those with another expected gradient are refused."""
+
+    estimator: Literal["k2", "iw_k3"] = Field(
         default="k2",
         description=(
             "k2: half the squared log-ratio; on-policy its gradient is that of the reverse KL. iw_k3: "
@@ -31,6 +37,16 @@ class Config(LossConfig):
         gt=0,
         description="Numerical guard: |log ratio| is cut here before exp (20: e^20 = 4.9e8).",
     )
+
+    @field_validator("estimator", mode="before")
+    @classmethod
+    def _has_the_gradient_of_the_kl(cls, value: object) -> object:
+        if value in _REFUSED:
+            raise UserError(
+                f"estimator must be k2 or iw_k3: got {value}, which {_REFUSED[str(value)]} - set it to k2, "
+                "or to iw_k3 (importance-weighted k3)"
+            )
+        return value
 
 
 class ReferenceKl:
@@ -58,15 +74,5 @@ class ReferenceKl:
 
 
 def build(config: Config) -> ReferenceKl:
-    """Reference KL for one recipe entry.
-
-    Raises:
-        UserError: an estimator whose expected gradient is not that of KL(pi || pi_ref).
-    """
-    why = {"k1": "has zero expected gradient as a loss", "k3": "has the gradient of the forward KL as a loss"}
-    if config.estimator in why:
-        raise UserError(
-            f"estimator must be k2 or iw_k3: got {config.estimator}, which {why[config.estimator]} - "
-            "set estimator = k2, or estimator = iw_k3 (importance-weighted k3)"
-        )
+    """Reference KL for one recipe entry."""
     return ReferenceKl(config)

@@ -104,6 +104,7 @@ class _ChunkedHead(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(hidden, weight, targets)
         ctx.temperature, ctx.chunk = temperature, chunk
+        ctx.set_materialize_grads(False)
         out = _as_float(hidden[:0, :1]).new_empty(2, len(targets))
         for start in range(0, len(targets), chunk):
             part = slice(start, start + chunk)
@@ -114,20 +115,21 @@ class _ChunkedHead(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         hidden, weight, targets = ctx.saved_tensors
         grad_logp, grad_entropy = grads
         need_hidden, need_weight = ctx.needs_input_grad[:2]
         grad_hidden = torch.zeros_like(hidden) if need_hidden else None
         grad_weight = _as_float(weight[:0, :1]).new_zeros(weight.shape) if need_weight else None
-        with_entropy = bool((grad_entropy != 0).any())
+        if grad_logp is None:
+            grad_logp = _as_float(hidden[:0, :1]).new_zeros(len(targets))
         for start in range(0, len(targets), ctx.chunk):
             part = slice(start, start + ctx.chunk)
             rows = hidden[part]
             logp = _chunk_logp(rows, weight, ctx.temperature)
             # d logp_y / dz = onehot(y) - p;  d H / dz = -p (log p + H)
             grad = logp.exp()
-            if with_entropy:
+            if grad_entropy is not None:
                 entropy = -torch.linalg.vecdot(grad, logp)
                 logp.add_(entropy[:, None]).mul_(grad_entropy[part, None]).add_(grad_logp[part, None])
                 grad.mul_(logp).neg_()
