@@ -102,21 +102,23 @@ class _ChunkedHead(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, temperature: float, chunk: int
     ) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(hidden, weight, targets)
         ctx.temperature, ctx.chunk = temperature, chunk
         ctx.set_materialize_grads(False)
-        out = _as_float(hidden[:0, :1]).new_empty(2, len(targets))
+        picked = _as_float(hidden[:0, :1]).new_empty(len(targets))
+        entropy = torch.empty_like(picked)
         for start in range(0, len(targets), chunk):
             part = slice(start, start + chunk)
             logp = _chunk_logp(hidden[part], weight, temperature)
-            out[0, part] = logp.gather(1, targets[part, None]).squeeze(1)
-            out[1, part] = -torch.linalg.vecdot(logp.exp(), logp)
-        return out[0], out[1]
+            picked[part] = logp.gather(1, targets[part, None]).squeeze(1)
+            entropy[part] = logp.exp().mul_(logp).sum(1).neg_()
+            del logp  # or it would live on beside the two blocks of the next chunk
+        ctx.save_for_backward(hidden, weight, targets, entropy)
+        return picked, entropy
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        hidden, weight, targets = ctx.saved_tensors
+        hidden, weight, targets, entropy = ctx.saved_tensors
         grad_logp, grad_entropy = grads
         need_hidden, need_weight = ctx.needs_input_grad[:2]
         grad_hidden = torch.zeros_like(hidden) if need_hidden else None
@@ -126,22 +128,29 @@ class _ChunkedHead(torch.autograd.Function):
         for start in range(0, len(targets), ctx.chunk):
             part = slice(start, start + ctx.chunk)
             rows = hidden[part]
-            logp = _chunk_logp(rows, weight, ctx.temperature)
-            # d logp_y / dz = onehot(y) - p;  d H / dz = -p (log p + H)
-            grad = logp.exp()
-            if grad_entropy is not None:
-                entropy = -torch.linalg.vecdot(grad, logp)
-                logp.add_(entropy[:, None]).mul_(grad_entropy[part, None]).add_(grad_logp[part, None])
-                grad.mul_(logp).neg_()
+            grad = _chunk_logp(rows, weight, ctx.temperature)
+            slope = grad_logp[part, None]
+            if grad_entropy is None:
+                grad.exp_().mul_(-slope)
             else:
-                grad.mul_(-grad_logp[part, None])
-            grad.scatter_add_(1, targets[part, None], grad_logp[part, None])
-            grad.div_(ctx.temperature)
+                grad = _with_entropy(grad, slope, entropy[part, None], grad_entropy[part, None])
+            grad.scatter_add_(1, targets[part, None], slope).div_(ctx.temperature)
             if grad_hidden is not None:
                 grad_hidden[part] = grad.to(weight.dtype) @ weight
             if grad_weight is not None:
                 grad_weight.addmm_(grad.t(), _as_float(rows))
+            del grad
         return grad_hidden, None if grad_weight is None else grad_weight.to(weight.dtype), None, None, None
+
+
+def _with_entropy(logp: Tensor, slope: Tensor, entropy: Tensor, entropy_slope: Tensor) -> Tensor:
+    """-p (slope + (log p + H) entropy_slope) [C, V]; uses `logp` up.
+
+    The gradient of slope * log p_y + entropy_slope * H by the logits, but for the slope at y itself:
+    d log p_y / dz = onehot(y) - p, d H / dz = -p (log p + H).
+    """
+    p = logp.exp().neg_()
+    return p.mul_(logp.add_(entropy).mul_(entropy_slope).add_(slope))
 
 
 def _chunk_logp(rows: Tensor, weight: Tensor, temperature: float) -> Tensor:
