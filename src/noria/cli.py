@@ -10,6 +10,7 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from noria import __version__, cli_check, cli_doctor, cli_show, cli_tasks
+from noria.cli_live import LiveView
 from noria.core import registry
 from noria.core.errors import NoriaError, UserError
 from noria.core.recipe import Recipe, load
@@ -55,6 +57,7 @@ def run(arguments: Arguments) -> None:
     Example: noria run recipes/quickstart.toml phase.sft.lr=5e-4 gate.tasks=200
     """
     recipe = _load(arguments)
+    _heavy("noria.round")  # before a folder is made that nothing would fill
     _work(recipe, Run.create(recipe.runs_dir, recipe))
 
 
@@ -117,7 +120,7 @@ def evaluate(
     registry.source("envs", env)
     if split not in ("train", "heldout", "unseen"):
         raise UserError(f"--split must be train, heldout or unseen: got {split!r} - use heldout to measure")
-    evaluator = import_module("noria.stages.evaluate")
+    evaluator = _heavy("noria.stages.evaluate")
     result: dict[str, Any] = evaluator.evaluate_checkpoint(
         model, env, seed, n, k, split, list(overrides or [])
     )
@@ -204,20 +207,31 @@ def _open(folder: str) -> Run:
 
 
 def _work(recipe: Recipe, target: Run) -> None:
-    from noria.cli_live import LiveView
-
     console = Console()
     console.print(Text(f"run {target.path}"))
-    loop = import_module("noria.round")
     try:
-        with target.lock(), LiveView(target, console):
-            loop.run_recipe(recipe, target)
+        with target.lock():
+            loop = _heavy("noria.round")
+            with LiveView(target, console):
+                loop.run_recipe(recipe, target)
     except KeyboardInterrupt:
         console.print(Text(f"stopped; go on with: noria resume {target.path}"))
         raise SystemExit(130) from None
     cli_show.show(target, console, stages=False)
     report = target.path / "report.html"
     console.print(Text(f"report {report if report.exists() else target.path}"), soft_wrap=True)
+
+
+def _heavy(module: str) -> ModuleType:
+    """Import what needs torch."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as fault:
+        if (fault.name or "").partition(".")[0] == "noria":
+            raise
+        raise UserError(
+            f"this command needs the package {fault.name!r}, which is missing - install it (see noria doctor)"
+        ) from fault
 
 
 def _print_json(data: Any) -> None:

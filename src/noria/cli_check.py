@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from noria.core.recipe import Recipe
+from noria.core.recipe_checks import worlds_of
 from noria.core.recipe_phases import Phase, Sampled, SftPhase
 
 HINT_ARMS = 3  # hinted, without a hint, with a hint from random marks
@@ -42,7 +43,7 @@ def plan(recipe: Recipe) -> dict[str, Any]:
 def arithmetic(recipe: Recipe, name: str) -> dict[str, Any]:
     """Batch sizes of one phase, each saying what it counts."""
     phase: Phase = recipe.phase[name]
-    worlds = phase.envs if phase.envs is not None else list(recipe.env)
+    worlds = worlds_of(recipe, phase)
     models = len(worlds) if phase.split_by == "env" else 1
     common = {"signal": phase.signal, "models": models, "worlds": worlds, "steps": phase.steps}
     if isinstance(phase, SftPhase):

@@ -143,7 +143,7 @@ def _validate(
         clashes = cli_worlds.overlaps(drawn)
         for split, tasks in drawn.items():
             bar = progress.add_task(f"{env} {split}", total=len(tasks))
-            refused = cli_worlds.consistent(world, tasks[0].split, tasks, seed)
+            refused = cli_worlds.consistent(world, split, tasks, seed)
             refused += [clash for clash in clashes if clash.id in {task.id for task in tasks}]
             refused += cli_worlds.prove(world, tasks, lambda bar=bar: progress.advance(bar))  # type: ignore[misc]
             found = [refusal._asdict() for refusal in refused]

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol, cast
 from noria.core.errors import UserError, boundary
 from noria.core.protocols import Sandbox, TestReport, Workspace, World
 from noria.core.recipe_tables import EnvTable, SandboxTable
-from noria.core.types import Split, Task
+from noria.core.types import Task
 
 MAX_TURNS = 64
 
@@ -86,16 +86,18 @@ def prove(
     return refused
 
 
-def consistent(world: ProvableWorld, split: Split, tasks: Sequence[Task], seed: int) -> list[Refusal]:
-    """The same seed must give the same tasks, and no task twice."""
+def consistent(world: ProvableWorld, split: str, tasks: Sequence[Task], seed: int) -> list[Refusal]:
+    """The same seed must give the same tasks, no task twice, and each must say its split."""
     refused: list[Refusal] = []
-    if world.tasks(split, len(tasks), seed) != list(tasks):
+    if draw(world, split, len(tasks), seed) != list(tasks):
         refused.append(Refusal("", f"split {split}, seed {seed}: the tasks differ when they are drawn again"))
     seen: set[str] = set()
     for task in tasks:
         if task.id in seen:
             refused.append(Refusal(task.id, "occurs twice"))
         seen.add(task.id)
+        if task.split != split:
+            refused.append(Refusal(task.id, f"says split {task.split}, was drawn for {split}"))
     return refused
 
 

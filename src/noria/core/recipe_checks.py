@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from noria.core import registry
 from noria.core.errors import UserError
-from noria.core.recipe_phases import DistillPhase, EfficiencyPhase, Sampled
+from noria.core.recipe_phases import DistillPhase, EfficiencyPhase, Phase, Sampled
 
 if TYPE_CHECKING:
     from noria.core.recipe import Recipe
@@ -14,24 +14,54 @@ if TYPE_CHECKING:
 
 def problems(recipe: Recipe) -> list[str]:
     """What does not fit together, in the order of the file; empty when all is well."""
-    found: list[str] = []
-    found += _worlds(recipe, "gate.protected", recipe.gate.protected)
-    if recipe.supervisor.type == "model" and recipe.supervisor.engine is None:
-        found.append(
-            'supervisor.type = "model" needs supervisor.engine - add engine = { type = "…" }, '
-            'or set supervisor.type = "counterfactual"'
-        )
+    found = _supervisor(recipe) + _engine(recipe) + _worlds(recipe, "gate.protected", recipe.gate.protected)
     for name, phase in recipe.phase.items():
         path = f"phase.{name}"
         found += _worlds(recipe, f"{path}.envs", phase.envs)
+        if phase.envs == []:
+            found.append(f"{path}.envs must name a world: got [] - leave it out for all worlds")
         if not phase.loss:
-            found.append(f"{path}.loss must name a loss: got none - write loss = {{ clipped = {{}} }}")
+            found.append(f"{path}.loss must name a loss: got none - leave it out for the default")
         if isinstance(phase, Sampled):
             found += _arithmetic(path, phase)
         if isinstance(phase, DistillPhase):
             found += _route(recipe, name, phase)
         if isinstance(phase, EfficiencyPhase) and phase.split_by:
             found.append(f'{path}.split_by must not be set with signal = "hmpo" - remove it')
+    return found
+
+
+def worlds_of(recipe: Recipe, phase: Phase) -> list[str]:
+    """The worlds that a phase draws from, in the order of [env] or as written."""
+    return list(recipe.env) if phase.envs is None else phase.envs
+
+
+def _supervisor(recipe: Recipe) -> list[str]:
+    found: list[str] = []
+    table = recipe.supervisor
+    if table.type == "model" and table.engine is None:
+        found.append(
+            'supervisor.type = "model" needs supervisor.engine - add engine = { type = "…" }, '
+            'or set supervisor.type = "counterfactual"'
+        )
+    if table.replay_budget < 2 * table.continuations:
+        found.append(
+            "supervisor.replay_budget must be at least twice supervisor.continuations (before and after one "
+            f"action): got {table.replay_budget} and {table.continuations} - set replay_budget = "
+            f"{2 * table.continuations}"
+        )
+    return found
+
+
+def _engine(recipe: Recipe) -> list[str]:
+    longest = recipe.student.engine.options.get("max_tokens")
+    found: list[str] = []
+    for path, limit in (("rollout", recipe.rollout.max_tokens), ("eval", recipe.eval.max_tokens)):
+        if isinstance(longest, int) and limit > longest:
+            found.append(
+                f"{path}.max_tokens must not exceed student.engine.max_tokens: got {limit} and {longest} - "
+                f"set {path}.max_tokens = {longest}, or raise the engine's"
+            )
     return found
 
 
@@ -66,7 +96,7 @@ def _route(recipe: Recipe, name: str, phase: DistillPhase) -> list[str]:
     order = list(recipe.phase)
     earlier = [other for other in order[: order.index(name)] if recipe.phase[other].split_by]
     if phase.route in earlier:
-        return []
+        return _experts(recipe, name, phase)
     if phase.route in recipe.phase and phase.route not in recipe.teachers:
         if order.index(phase.route) >= order.index(name):
             return [
@@ -82,6 +112,23 @@ def _route(recipe: Recipe, name: str, phase: DistillPhase) -> list[str]:
     return [
         f"{path} must name an earlier phase with split_by, or a teacher that scores tokens: "
         f"got {phase.route!r}, expected {_listed(routes)}{registry.nearest(phase.route, routes)}"
+    ]
+
+
+def _experts(recipe: Recipe, name: str, phase: DistillPhase) -> list[str]:
+    """The routed phase must train an expert for each world that is distilled."""
+    source = recipe.phase[phase.route]
+    if phase.steps and not source.steps:
+        return [
+            f"phase.{name}.route = {phase.route!r} needs its experts: phase.{phase.route}.steps is 0 - "
+            f"set phase.{name}.steps = 0 too"
+        ]
+    missing = [world for world in worlds_of(recipe, phase) if world not in worlds_of(recipe, source)]
+    if not missing:
+        return []
+    return [
+        f"phase.{name}.envs must be worlds of phase.{phase.route}.envs: no expert for {_listed(missing)}"
+        f" is trained - set phase.{name}.envs to {worlds_of(recipe, source)}"
     ]
 
 

@@ -61,7 +61,7 @@ def _line(error: Any, data: dict[str, Any], root: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
         model = _model_at(root, loc[:-1], data)
         known = list(model.model_fields) if model else []
-        return unknown_key(loc[-1], ".".join(loc[:-1]), known, list(_places(root, "")))
+        return unknown_key(loc[-1], ".".join(loc[:-1]), known, list(places(root, "")))
     return _value_line(dotted, error)
 
 
@@ -116,7 +116,7 @@ def _model_at(root: type[BaseModel], path: list[str], data: Any) -> type[BaseMod
         at = at.get(part, {}) if isinstance(at, dict) else {}
         fields = [model.model_fields[part].annotation for model in models if part in model.model_fields]
         annotation = fields[0] if fields else annotation
-        models = list(_models(annotation))
+        models = list(models_in(annotation))
     if len(models) > 1 and isinstance(at, dict):
         chosen = [model for model in models if _accepts(model, at)]
         models = chosen or models
@@ -128,27 +128,27 @@ def _accepts(model: type[BaseModel], table: dict[str, Any]) -> bool:
     return field is not None and table.get("signal") in get_args(field.annotation)
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     """The models inside an annotation: itself, the values of a dict, the members of a union."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
         return
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is dict:
-        yield from _models(args[1])
+        yield from models_in(args[1])
     elif origin is Annotated:
-        yield from _models(args[0])
+        yield from models_in(args[0])
     elif origin in (Union, types.UnionType):
         for arg in args:
-            yield from _models(arg)
+            yield from models_in(arg)
 
 
-def _places(model: type[BaseModel], section: str) -> Iterator[tuple[str, str]]:
+def places(model: type[BaseModel], section: str) -> Iterator[tuple[str, str]]:
     """(section, key) of every field of the recipe; a named table is written `<name>`."""
     for key, field in model.model_fields.items():
         yield section, key
         inner = f"{section}.{key}" if section else key
         if get_origin(field.annotation) is dict:
             inner += ".<name>"
-        for sub in _models(field.annotation):
-            yield from _places(sub, inner)
+        for sub in models_in(field.annotation):
+            yield from places(sub, inner)

@@ -154,8 +154,9 @@ class Rollout(Table):
         default=1.0, gt=0, description="the weak model's sampling temperature; logits are divided"
     )
     max_turns: int = Field(default=12, ge=1, description="assistant messages per episode")
+    max_new_tokens: int = Field(default=160, ge=1, description="tokens of one assistant message")
     max_tokens: int = Field(
-        default=384, ge=1, description="tokens per episode, prompt and observations included"
+        default=448, ge=1, description="tokens per episode, prompt and observations included"
     )
     max_unknown: float = Field(
         default=0.2,
@@ -236,8 +237,9 @@ class Eval(Table):
 
     temperature: float = Field(default=1.0, ge=0, description="sampling temperature; 0 = greedy")
     max_turns: int = Field(default=12, ge=1, description="assistant messages per episode")
+    max_new_tokens: int = Field(default=160, ge=1, description="tokens of one assistant message")
     max_tokens: int = Field(
-        default=384, ge=1, description="tokens per episode, prompt and observations included"
+        default=448, ge=1, description="tokens per episode, prompt and observations included"
     )
     samples_per_task: int = Field(default=1, ge=1, description="rollouts per held-out task")
     unseen_tasks: int = Field(

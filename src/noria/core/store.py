@@ -175,6 +175,8 @@ class Run:
             shutil.rmtree(partial)
         resumed = partial.is_dir()
         partial.mkdir(parents=True, exist_ok=True)
+        for torn in partial.glob(".*.tmp"):
+            torn.unlink()
         work = Artifact(self, name, partial, resumed, seed=seed, inputs=tuple(inputs))
         started = time.monotonic()
         self.event("stage_start", stage=name, resumed=resumed)

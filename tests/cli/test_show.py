@@ -1,0 +1,93 @@
+"""What `noria show` reads from a run folder, and the live view."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from noria.cli_live import LiveView
+from noria.cli_show import summary
+from noria.core.recipe import load
+from noria.core.store import Run
+
+SCORE = {
+    "model": "weak", "world": "repair", "split": "heldout", "n": 40, "correct": 10, "unknown": 1,
+    "pass@1": 0.25, "ci95": [0.14, 0.41], "tokens_per_solve": 512.0, "k": 1,
+}  # fmt: skip
+
+
+@pytest.fixture
+def run(recipe: Path) -> Run:
+    run = Run.create(recipe.parent / "runs", load([recipe]))
+    for number in (10, 2):  # made in this order; the numbers count
+        with run.artifact(f"round-{number}/tasks") as work:
+            work.count_out(tasks=30)
+    with run.artifact("round-2/experts/repair") as work:
+        work.count_in(samples=5)
+    with run.artifact("round-2/evaluate") as work:
+        scores = [SCORE, {**SCORE, "split": "unseen"}, {**SCORE, "model": "final", "tokens_per_solve": None}]
+        (work.path / "scores.json").write_text(json.dumps(scores))
+    with run.artifact("round-2/gate") as work:
+        verdict = {"promoted": False, "reason": "repair got worse", "evidence": {"p": 0.01}}
+        (work.path / "verdict.json").write_text(json.dumps(verdict))
+    (run.path / "round-2" / "half.partial").mkdir()
+    (run.path / "round-2" / "half.partial" / "manifest.json").write_text("{")
+    return run
+
+
+def test_the_summary_has_exactly_the_promised_shape(run: Run) -> None:
+    data = summary(run)
+    assert list(data) == ["run", "rounds"] and data["run"] == run.name
+    second, tenth = data["rounds"]
+    assert [stage["name"] for stage in second["stages"]] == ["tasks", "experts/repair", "evaluate", "gate"]
+    assert second["stages"][1].keys() == {"name", "seconds", "in", "out"}
+    assert (second["stages"][0]["out"], second["stages"][1]["in"]) == ({"tasks": 30}, {"samples": 5})
+    plain = {key: value for key, value in SCORE.items() if key not in ("split", "k")}
+    assert second["scores"] == [plain, {**plain, "model": "final", "tokens_per_solve": None}]
+    assert second["verdict"] == {"promoted": False, "reason": "repair got worse"}
+    assert tenth["scores"] == [] and tenth["verdict"] is None
+
+
+def test_show_prints_json_and_a_table(noria, run: Run) -> None:
+    assert json.loads(noria("show", str(run.path), "--json").out) == summary(run)
+    out = noria("show", run.name).out
+    for words in ("25.0 %", "14.0 to 41.0", "512", "round 1: kept - repair got worse", "experts/repair"):
+        assert words in out
+
+
+def test_a_run_that_has_not_begun_is_shown(noria, recipe: Path) -> None:
+    run = Run.create(recipe.parent / "runs", load([recipe]))
+    assert json.loads(noria("show", run.name, "--json").out) == {"run": run.name, "rounds": []}
+    assert "no round has begun" in noria("show", run.name).out
+
+
+def test_the_live_view_tells_each_stage_and_score_once(run: Run) -> None:
+    out = io.StringIO()
+    with LiveView(run, Console(file=out, width=120)):
+        with run.artifact("round-3/rollout") as work:
+            work.progress(1, 2)
+            work.progress(2, 2)
+            work.count_out(right=3)
+        run.event("score", round=3, **SCORE)
+        run.event("verdict", round=3, promoted=True, reason="better")
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "round-3/rollout: begins"
+    assert lines[1].startswith("round-3/rollout: ") and lines[1].endswith("right 3")
+    assert lines[2] == "round 3: weak on repair: 25.0 % [14.0, 41.0] of 40"
+    assert lines[3:] == ["round 3: promoted - better"]
+
+
+def test_the_panel_shows_progress_and_the_latest_scores(run: Run) -> None:
+    view = LiveView(run, Console(file=io.StringIO()))
+    view.take({"t": 0.0, "event": "stage_start", "stage": "round-1/sft"})
+    view.take({"t": 1.0, "event": "progress", "stage": "round-1/sft", "done": 3, "total": 4})
+    view.take({"t": 1.0, "event": "score", "round": 1, **SCORE})
+    view.take({"t": 2.0, "event": "score", "round": 1, **SCORE, "pass@1": 0.5})
+    screen = Console(file=io.StringIO(), width=100, record=True)
+    screen.print(view.panel())
+    text = screen.export_text()
+    assert "█████████░░░ 3/4" in text and "50.0 %" in text and "25.0 %" not in text
