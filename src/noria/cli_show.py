@@ -82,8 +82,8 @@ def _scores(data: dict[str, Any]) -> Table:
         table.add_column(column, justify="left" if column in ("model", "world") else "right")
     for number, part in enumerate(data["rounds"], start=1):
         for score in part["scores"]:
-            low, high = score["ci95"]
             tokens = score["tokens_per_solve"]
+            low, high = score["ci95"]
             table.add_row(
                 str(number), score["model"], score["world"], f"{100 * score['pass@1']:.1f} %",
                 f"{100 * low:.1f} to {100 * high:.1f}", str(score["n"]), str(score["unknown"]),

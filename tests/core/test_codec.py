@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,18 @@ def test_a_torn_last_line_does_not_count_and_is_cut_off(tmp_path: Path, torn: st
     assert list(read_jsonl(path, Turn)) == [Turn("a", "b")]
     append_jsonl(path, [Turn("c", "d")])
     assert list(read_jsonl(path, Turn)) == [Turn("a", "b"), Turn("c", "d")]
+
+
+def test_several_appenders_do_not_split_lines(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    rows = [[{"who": who, "i": i, "pad": "x" * 3000} for i in range(50)] for who in range(4)]
+    threads = [threading.Thread(target=lambda r=r: [append_jsonl(path, [row]) for row in r]) for r in rows]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    read = read_json_lines(path)
+    assert [[row for row in read if row["who"] == who] for who in range(4)] == rows
 
 
 def test_a_file_that_is_one_long_torn_line_is_emptied(tmp_path: Path) -> None:

@@ -205,6 +205,7 @@ def test_each_mistake_names_the_field_and_the_fix(base: Path, override: str, wor
             ["student.engine.type=testplug.heavy", "student.engine.max_tokens=99"],
             ["rollout.max_tokens", "student.engine"],
         ),
+        (['env={"a/b"={type="testplug.plug"}}'], ["[env]", "'a/b'"]),
         (["phase.efficiency.split_by=env"], ["phase.efficiency.split_by", "remove"]),
     ],
 )

@@ -52,6 +52,11 @@ def test_runs_of_one_second_get_different_folders(run: Run) -> None:
     assert len(paths | {run.path}) == 5
 
 
+def test_a_runs_dir_that_cannot_be_made_is_named(run: Run) -> None:
+    with pytest.raises(UserError, match="runs_dir must be a folder.*run.json"):
+        Run.create(run.path / "run.json", run.recipe())
+
+
 def test_open_refuses_what_is_not_a_run_and_names_those_beside_it(run: Run) -> None:
     assert Run.open(run.path).name == run.name
     with pytest.raises(UserError, match=run.name):

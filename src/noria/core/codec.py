@@ -7,6 +7,7 @@ The codec follows the type hints of the dataclasses in `core.types`. Streams of 
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -64,9 +65,10 @@ def write_jsonl(path: Path, carriers: Iterable[Any]) -> int:
 
 
 def append_jsonl(path: Path, carriers: Iterable[Any]) -> int:
-    """Append lines with one write; a torn last line of a killed process is cut off first."""
+    """Append lines that no other appender splits; a torn last line of a killed process is cut off first."""
     lines = [dumps(carrier) + "\n" for carrier in carriers]
     with path.open("a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(_whole(file))
         file.write("".join(lines).encode("ascii"))
     return len(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from noria.core import registry
@@ -12,9 +13,17 @@ if TYPE_CHECKING:
     from noria.core.recipe import Recipe
 
 
+_NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_-]*$")
+
+
 def problems(recipe: Recipe) -> list[str]:
     """What does not fit together, in the order of the file; empty when all is well."""
-    found = _supervisor(recipe) + _engine(recipe) + _worlds(recipe, "gate.protected", recipe.gate.protected)
+    found = (
+        _names(recipe)
+        + _supervisor(recipe)
+        + _engine(recipe)
+        + _worlds(recipe, "gate.protected", recipe.gate.protected)
+    )
     for name, phase in recipe.phase.items():
         path = f"phase.{name}"
         found += _worlds(recipe, f"{path}.envs", phase.envs)
@@ -34,6 +43,17 @@ def problems(recipe: Recipe) -> list[str]:
 def worlds_of(recipe: Recipe, phase: Phase) -> list[str]:
     """The worlds that a phase draws from, in the order of [env] or as written."""
     return list(recipe.env) if phase.envs is None else phase.envs
+
+
+def _names(recipe: Recipe) -> list[str]:
+    """Names of tables become folders and parts of model names."""
+    tables = (("env", recipe.env), ("teachers", recipe.teachers), ("phase", recipe.phase))
+    return [
+        f"[{table}] names must begin with a letter and hold letters, digits, '_' and '-' only: got {name!r}"
+        for table, names in tables
+        for name in names
+        if not _NAME.match(name)
+    ]
 
 
 def _supervisor(recipe: Recipe) -> list[str]:

@@ -87,10 +87,9 @@ def source(folder: str, name: str) -> Path:
     known = names(folder)
     path = dict(_modules(folder)).get(name)
     if path is None:
-        listed = ", ".join(known) or "a dotted name"
         raise UserError(
-            f"type must name one of the {folder}: got {name!r}, expected {listed}"
-            f"{nearest(name, known)} (your own module: a dotted name)"
+            f"type must name one of the {folder}: got {name!r}, "
+            f"expected {', '.join([*known, 'a dotted name'])}{nearest(name, known)}"
         )
     return path
 

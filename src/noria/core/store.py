@@ -78,7 +78,12 @@ class Run:
     def create(cls, runs_dir: Path | str, recipe: Recipe) -> Run:
         """Make `<runs_dir>/<name>-<YYYYmmdd-HHMMSS>[-k]` and save the resolved recipe in it."""
         base = Path(runs_dir)
-        base.mkdir(parents=True, exist_ok=True)
+        try:
+            base.mkdir(parents=True, exist_ok=True)
+        except OSError as fault:
+            raise UserError(
+                f"runs_dir must be a folder that can be written: got {str(base)!r} ({fault.strerror})"
+            ) from fault
         now = datetime.now(UTC)
         stem = f"{recipe.name}-{now:%Y%m%d-%H%M%S}"
         for attempt in range(1, 1000):
