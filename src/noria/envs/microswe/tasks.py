@@ -33,7 +33,8 @@ UNSEEN = frozenset(
 )
 _HELDOUT_PERCENT = 15
 _SALT = "microswe-1"
-_TRIES = 60
+#: Draws in a row that bring nothing new: the world is exhausted.
+_MAX_MISSES = 2000
 
 
 def held_out(key: str, kind: str) -> bool:
@@ -53,8 +54,12 @@ def combinations(split: Split) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def draw_tasks(split: Split, n: int, seed: int) -> list[Task]:
+def draw_tasks(
+    split: Split, n: int, seed: int, pairs: tuple[tuple[str, str], ...] | None = None
+) -> list[Task]:
     """`n` tasks without repeats; a longer list starts with the shorter one.
+
+    `pairs` narrows the split to some of its (family, kind) combinations.
 
     Raises:
         UserError: unknown split, or more distinct tasks wanted than could be drawn.
@@ -63,15 +68,17 @@ def draw_tasks(split: Split, n: int, seed: int) -> list[Task]:
         raise UserError(f"split must be train, heldout or unseen: got {split!r}")
     rng = random.Random(f"microswe/{split}/{seed}")
     found: dict[str, Task] = {}
-    for _ in range(_TRIES * max(n, 1)):
-        if len(found) >= n:
-            break
-        key, kind = rng.choice(combinations(split))
+    misses = 0
+    while len(found) < n:
+        key, kind = rng.choice(pairs or combinations(split))
         task = _draw(key, kind, split, rng)
+        misses = misses + 1 if task is None or task.id in found else 0
         if task is not None:
             found.setdefault(task.id, task)
-    if len(found) < n:
-        raise UserError(f"tasks must be at most what the world holds: got {n} for {split} - ask for fewer")
+        if misses > _MAX_MISSES:
+            raise UserError(
+                f"tasks must be at most what the world holds: got {n} for {split} - ask for fewer"
+            )
     return list(found.values())
 
 

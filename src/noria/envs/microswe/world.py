@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -17,6 +18,8 @@ from noria.tokens.calls import Call, parse
 
 _ARGUMENTS: Mapping[str, frozenset[str]] = {tool.name: frozenset(tool.parameters) for tool in TOOLS}
 _MAX_MEMO, _MAX_NEW, _MAX_SAID = 50_000, 120, 60
+#: What no repair needs and what could deceive a test that runs beside the code; sought on the edited line.
+_TRICKS = re.compile(r"__|[;@]|\b(?:import|lambda|class|type|exec|eval|compile|globals|vars|setattr|open)\b")
 
 ADVICE: Mapping[str, tuple[str, ...]] = {
     "view": (
@@ -125,7 +128,11 @@ class MicroSweEpisode:
         if call.name == "submit":
             self._done = True
             return "submitted"
-        self._text = apply(self._text, _edit(call.args))
+        edit = _edit(call.args)
+        text = apply(self._text, edit)
+        if _TRICKS.search(text.split("\n")[edit.line - 1]):
+            raise PolicyError("new must be plain code of the function")
+        self._text = text
         return "ok"
 
 
