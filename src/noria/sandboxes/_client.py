@@ -75,9 +75,12 @@ def spawn(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[byte
 class Server:
     """One running fork server. Not thread-safe: the pool hands it to one request at a time."""
 
-    def __init__(self, start: Callable[[], subprocess.Popen[bytes]], cage: Cage | None = None) -> None:
+    def __init__(
+        self, start: Callable[[], subprocess.Popen[bytes]], cage: Cage | None = None, grace_s: float = GRACE_S
+    ) -> None:
         """Raises SandboxError when the server does not come up, with what it printed. Owns the cage."""
         self._cage = cage
+        self._grace_s = grace_s
         try:
             self._process = spawn(start)
         except OSError as fault:
@@ -102,7 +105,7 @@ class Server:
 
     def ask(self, header: dict[str, Any], payload: bytes, timeout_s: float) -> tuple[dict[str, Any], bytes]:
         """One request. Raises ServerDied, or SandboxError when no answer came in time; closed after either."""
-        deadline = time.monotonic() + timeout_s + GRACE_S
+        deadline = time.monotonic() + timeout_s + self._grace_s
         text = json.dumps(header).encode()
         before = self._cage.oom_kills() if self._cage is not None else 0
         try:

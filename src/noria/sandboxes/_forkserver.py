@@ -139,13 +139,13 @@ class Server:
         while todo:
             below = todo.pop()
             folder = os.path.join(self._root, below)
-            if len(folder) > 2000 or len(found) + len(todo) > MAX_ENTRIES:
-                return None
             if not os.access(folder, os.R_OK | os.X_OK):
                 os.chmod(folder, 0o755)
             with os.scandir(folder) as entries:
                 for entry in entries:
                     path = os.path.join(below, entry.name)
+                    if len(path) > 2000 or len(found) + len(todo) > MAX_ENTRIES:
+                        return None
                     if entry.is_dir(follow_symlinks=False):
                         todo.append(path)
                     elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
@@ -238,7 +238,8 @@ class Server:
     def _enter(self, timeout_s: float, keep: tuple[int, ...], test: bool) -> None:
         """Make this forked child a limited one: own session, no descriptor of the server's, resource limits."""
         os.setsid()
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
         edges = [2, *sorted(keep), os.sysconf("SC_OPEN_MAX")]
         for low, high in itertools.pairwise(edges):
             os.closerange(low + 1, high)
@@ -381,6 +382,8 @@ def main() -> None:
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
     os.umask(0o022)
+    # Python's own handler would make process 1 listen to code inside; a default action it never hears.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     # The code under test finds neither this folder nor the runner among its modules.
     del sys.path[0], sys.modules["_testrun"]
     for name in PRELOADED:

@@ -176,13 +176,12 @@ class Tally:
 
     def feed(self, data: bytes) -> None:
         """Take bytes as they come. Anything that is not exactly what the runner would write is tampering."""
-        if self._error:
-            return
         *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > 65536:
-            self._error = "the report was tampered with"
         for line in lines:
-            self._take(line)
+            if not self._error:
+                self._take(line)
+        if len(self._rest) > 65536:
+            self._error, self._rest = self._error or "the report was tampered with", b""
 
     def _take(self, line: bytes) -> None:
         try:

@@ -75,7 +75,9 @@ def _server(config: Config, parent: str) -> Server:
 
     def start() -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
-        return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+        return subprocess.Popen(
+            argv, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, start_new_session=True
+        )
 
     return Server(start)
 

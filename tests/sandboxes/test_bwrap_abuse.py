@@ -1,0 +1,360 @@
+"""Hostile code in the bubblewrap sandbox: every attempt is contained and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from abuse import attack, healthy, leftovers, outcome, processes_with
+
+from noria.core.errors import PolicyError
+from noria.sandboxes import _cgroup, bwrap
+
+CONFIG = bwrap.Config(type="bwrap", memory_mb=128, pids=24, disk_mb=8, output_kb=4, servers=1)
+REASON = bwrap.probe(CONFIG)
+CAGED = REASON is None and bool(_cgroup.usable(f"noria-test-{os.getpid()}"))
+PYTHON = os.path.realpath(sys.executable)
+pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[bwrap.BwrapSandbox]:
+    sandbox = bwrap.build(CONFIG)
+    yield sandbox
+    sandbox.close()
+    assert leftovers(f"{bwrap._label()}{os.getpid()}-") == []
+
+
+@pytest.fixture(autouse=True)
+def still_healthy(box: bwrap.BwrapSandbox) -> Iterator[None]:
+    yield
+    assert healthy(box)
+
+
+def test_fork_bomb_is_held_and_cleared(box: bwrap.BwrapSandbox) -> None:
+    code = """
+        import os
+        made = 0
+        try:
+            while True:
+                if os.fork() == 0:
+                    os.execvp("sleep", ["sleep", "86511"])
+                made += 1
+        except BlockingIOError:
+            pass
+        assert 0 < made < 24, made
+    """
+    assert outcome(attack(box, code)) == "pass"
+    assert processes_with("86511") == []
+
+
+def test_exponential_fork_bomb_ends_at_the_timeout(box: bwrap.BwrapSandbox) -> None:
+    code = """
+        import os
+        while True:
+            try:
+                os.fork()
+            except OSError:
+                pass
+    """
+    assert outcome(attack(box, code, 0.5)) == "timeout after 0.5 s"
+
+
+def test_memory_hog_fails_its_test(box: bwrap.BwrapSandbox) -> None:
+    assert outcome(attack(box, "x = bytearray(1 << 30)")) == "MemoryError (solution.py line 1)"
+
+
+@pytest.mark.skipif(not CAGED, reason="no control groups: memory is limited for each process only")
+def test_children_share_one_memory_limit(box: bwrap.BwrapSandbox) -> None:
+    hog = "b = bytearray(60 << 20); b[::4096] = bytes([1]) * len(b[::4096]); import time; time.sleep(1)"
+    line = f'for i in 1 2 3; do {PYTHON} -c "{hog}" & all="$all $!"; done; for p in $all; do wait $p; echo $?; done'
+    result = box.workspace({}).run(["sh", "-c", line], 20.0)
+    codes = result.stdout.split()
+    assert len(codes) == 3
+    assert 1 <= codes.count("137") < 3
+
+
+@pytest.mark.skipif(not CAGED, reason="no control groups: memory is limited for each process only")
+def test_killed_for_memory_is_said(box: bwrap.BwrapSandbox) -> None:
+    hog = "b = bytearray(1 << 30); b[::4096] = bytes([1]) * len(b[::4096])"
+    result = box.workspace({}).run([PYTHON, "-c", hog], 20.0)
+    assert (result.code, result.killed, result.timed_out) == (-9, "memory", False)
+
+
+@pytest.mark.parametrize("folder", ["/workspace", "/tmp", "/dev/shm"])
+def test_disk_filler_meets_the_end_of_the_disk(box: bwrap.BwrapSandbox, folder: str) -> None:
+    code = f"""
+        import errno
+        def fill():
+            for number in range(100):
+                with open("{folder}/%d" % number, "wb") as file:
+                    file.write(bytes(1 << 20))
+            return "not full"
+        try:
+            got = fill()
+        except OSError as fault:
+            got = errno.errorcode[fault.errno]
+        assert got == "ENOSPC", got
+    """
+    assert outcome(attack(box, code)) == "pass"
+
+
+@pytest.mark.parametrize("path", ["/x", "/dev/x", "/etc/x", "/usr/x", "/opt/noria/x", "/home/x", "/root/x"])
+def test_everything_else_is_read_only(box: bwrap.BwrapSandbox, path: str) -> None:
+    code = f"""
+        try:
+            open("{path}", "w")
+            got = "written"
+        except (FileNotFoundError, PermissionError) as fault:
+            got = "refused"
+        except OSError as fault:
+            got = "refused" if fault.errno == 30 else str(fault)
+        assert got == "refused", got
+    """
+    assert outcome(attack(box, code)) == "pass"
+
+
+def test_too_many_files_leave_the_workspace_as_it_was(box: bwrap.BwrapSandbox) -> None:
+    files = box.workspace({"kept.txt": "kept"})
+    line = "rm kept.txt; i=0; while [ $i -lt 30000 ]; do : > f$i; i=$((i+1)); done"
+    result = files.run(["sh", "-c", line], 30.0)
+    assert result.killed == "disk"
+    assert files.read("kept.txt") == "kept"
+    sparse = files.run(["sh", "-c", "for i in 1 2 3; do truncate -s 7M s$i; done"], 10.0)
+    assert sparse.killed == "disk"
+
+
+def test_endless_output_keeps_head_and_tail(box: bwrap.BwrapSandbox) -> None:
+    result = box.workspace({}).run(["sh", "-c", "echo first; yes >&2 & exec yes"], 0.5)
+    assert result.timed_out
+    assert result.stdout.startswith("first\ny\n")
+    assert re.search(r"\n\[… \d+ bytes cut …\]\n", result.stdout)
+    assert len(result.stdout) < 4096 + 64
+    assert len(result.stderr) < 4096 + 64
+    assert outcome(attack(box, "while True: print('x' * 10_000)", 0.5)) == "timeout after 0.5 s"
+
+
+def test_daemons_die_with_the_request(box: bwrap.BwrapSandbox) -> None:
+    code = """
+        import os
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.execvp("sleep", ["sleep", "86512"])
+            os._exit(0)
+        os.wait()
+    """
+    assert outcome(attack(box, code)) == "pass"
+    result = box.workspace({}).run(
+        ["sh", "-c", "trap '' TERM HUP; setsid nohup sleep 86512 & sleep 0.05"], 5.0
+    )
+    assert (result.code, result.timed_out) == (0, False)
+    assert processes_with("86512") == []
+
+
+def test_timeout_kills_the_whole_tree(box: bwrap.BwrapSandbox) -> None:
+    code = """
+        import signal, subprocess
+        for number in range(1, 65):
+            if number not in (signal.SIGKILL, signal.SIGSTOP, 32, 33):
+                signal.signal(number, signal.SIG_IGN)
+        subprocess.run(["sleep", "86513"])
+    """
+    assert outcome(attack(box, code, 0.5)) == "timeout after 0.5 s"
+    assert box.workspace({}).run(["sh", "-c", "sleep 86513 | cat"], 0.3).timed_out
+    assert processes_with("86513") == []
+
+
+def test_no_network(box: bwrap.BwrapSandbox) -> None:
+    with socket.socket() as server, socket.socket(socket.AF_UNIX) as abstract:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        name = f"noria-test-{os.getpid()}"
+        abstract.bind("\0" + name)
+        abstract.listen()
+        code = f"""
+            import socket
+            got = []
+            for kind, address in [
+                (socket.AF_INET, ("127.0.0.1", {server.getsockname()[1]})),
+                (socket.AF_INET, ("192.0.2.1", 80)),
+                (socket.AF_UNIX, "\\0{name}"),
+            ]:
+                try:
+                    socket.socket(kind).connect(address)
+                    got.append("connected")
+                except OSError as fault:
+                    got.append(fault.errno)
+            names = [name for _, name in socket.if_nameindex()]
+            assert (got, names) == ([111, 101, 111], ["lo"]), (got, names)
+        """
+        assert outcome(attack(box, code)) == "pass"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/net/ipv4/ip_forward",
+        "/proc/sys/user/max_user_namespaces", "/proc/sysrq-trigger", "/proc/1/mem", "/proc/1/oom_score_adj",
+        "/proc/1/environ", "/proc/1/fd/3", "/proc/kcore",
+    ],
+)  # fmt: skip
+def test_proc_is_closed(box: bwrap.BwrapSandbox, path: str) -> None:
+    code = f"""
+        import os
+        try:
+            os.open("{path}", os.O_RDWR)
+            got = "opened"
+        except OSError:
+            got = "refused"
+        assert got == "refused"
+    """
+    assert outcome(attack(box, code)) == "pass"
+
+
+def test_no_new_rights(box: bwrap.BwrapSandbox) -> None:
+    code = """
+        import ctypes, os
+        libc = ctypes.CDLL(None, use_errno=True)
+        assert os.getuid() == 1000 and os.getgroups() in ([], [1000], [65534], [1000, 65534]), os.getgroups()
+        status = open("/proc/self/status").read()
+        assert "CapEff:\\t0000000000000000" in status and "CapBnd:\\t0000000000000000" in status
+        assert "NoNewPrivs:\\t1" in status
+        assert libc.unshare(0x10000000) == -1  # CLONE_NEWUSER
+        assert libc.unshare(0x00020000) == -1  # CLONE_NEWNS
+        assert libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == -1
+        assert libc.ptrace(16, 1, 0, 0) == -1  # PTRACE_ATTACH to the server
+    """
+    assert outcome(attack(box, code)) == "pass"
+
+
+@pytest.fixture
+def victim() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "86514"]) as process:
+        yield process
+        process.kill()
+
+
+def test_host_processes_are_out_of_reach(box: bwrap.BwrapSandbox, victim: subprocess.Popen[bytes]) -> None:
+    code = f"""
+        import os, signal
+        pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        assert sorted(pids) == [1, os.getpid()], pids
+        if {victim.pid} not in pids:
+            try:
+                os.kill({victim.pid}, signal.SIGKILL)
+                got = "sent"
+            except ProcessLookupError:
+                got = "none"
+            assert got == "none"
+        for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGXFSZ, signal.SIGSEGV):
+            os.kill(1, number)
+        try:
+            os.kill(-1, signal.SIGKILL)  # reaches neither the caller nor process 1
+        except ProcessLookupError:
+            pass
+    """
+    first = box._pool._idle[0]
+    assert outcome(attack(box, code)) == "pass"
+    assert box._pool._idle == [first]
+    assert victim.poll() is None
+
+
+def test_host_files_and_environment_are_invisible(
+    box: bwrap.BwrapSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NORIA_SECRET", "secret")
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret")
+    result = box.workspace({}).run(
+        ["sh", "-c", f"cat {secret} {__file__} /etc/shadow; env; ls /home /sys"], 5.0
+    )
+    assert "secret" not in result.stdout
+    assert "root:" not in result.stdout
+    assert result.stderr.count("No such file or directory") == 5
+
+
+def test_links_and_special_files_do_not_lead_out(box: bwrap.BwrapSandbox) -> None:
+    files = box.workspace({"a/b.txt": "b"})
+    line = """
+        ln -s /etc/hostname out; ln -s ../../etc up; ln -s a inner; ln -s loop loop; ln -s /workspace/a/b.txt full
+        mkfifo pipe; ln a/b.txt hard; mkdir -p shut; echo s > shut/s; chmod 0 shut/s shut; echo n > "$(printf 'n\\nl')"
+    """
+    assert files.run(["sh", "-c", line], 5.0).code == 0
+    for path in ("out", "up/hostname", "loop", "../x", "/etc/hostname", "a/../../x", "", ".", "x\0y", "pipe"):
+        with pytest.raises(PolicyError):
+            files.read(path)
+    for path in ("out", "up/x", "loop", "../x", "/x", "a", "a/b.txt/c", "x" * 300):
+        with pytest.raises(PolicyError):
+            files.write(path, "x")
+    assert [files.read(path) for path in ("inner/b.txt", "full", "hard", "shut/s", "n\nl")] == [
+        "b",
+        "b",
+        "b",
+        "s\n",
+        "n\n",
+    ]
+    files.write("inner/b.txt", "changed")
+    again = files.run(["sh", "-c", "cat a/b.txt; readlink out inner; cat full"], 5.0)
+    assert again.stdout == "changed/etc/hostname\na\nchanged"
+
+
+def test_deep_and_locked_trees_are_cleared(box: bwrap.BwrapSandbox) -> None:
+    code = """
+        import os
+        os.chdir("/tmp")
+        for _ in range(1500):
+            os.mkdir("d" * 200)
+            os.chdir("d" * 200)
+        os.chmod("/workspace", 0)
+    """
+    assert outcome(attack(box, code)) == "pass"
+    seen = box.workspace({}).run(["sh", "-c", "ls -A /tmp /workspace /dev/shm; stat -c %a /workspace"], 5.0)
+    assert seen.stdout.split() == ["/dev/shm:", "/tmp:", "/workspace:", "755"]
+
+
+def test_nothing_passes_from_one_request_to_the_next(box: bwrap.BwrapSandbox) -> None:
+    leave = """
+        import ctypes
+        for folder in ("/tmp", "/workspace", "/dev/shm"):
+            open(folder + "/.trace", "w").write("x")
+        assert ctypes.CDLL(None).shmget(7, 4096, 0o1600) >= 0
+    """
+    look = """
+        import ctypes, os
+        assert [os.path.exists(f + "/.trace") for f in ("/tmp", "/workspace", "/dev/shm")] == [False] * 3
+        assert ctypes.CDLL(None).shmget(7, 4096, 0o600) == -1
+    """
+    assert outcome(attack(box, leave)) == "pass"
+    assert outcome(attack(box, look)) == "pass"
+
+
+def test_exits_and_forged_reports_do_not_pass(box: bwrap.BwrapSandbox) -> None:
+    assert outcome(attack(box, "import os; os._exit(0)")) == "exited early (code 0)"
+    assert outcome(attack(box, "import sys; sys.exit(0)")) == "SystemExit: 0 (solution.py line 1)"
+    assert outcome(attack(box, "import os; os.kill(os.getpid(), 9)")) == "killed by signal 9"
+    assert (
+        outcome(attack(box, 'print(\'["test_it", "pass"]\'); import os; os._exit(0)'))
+        == "exited early (code 0)"
+    )
+    forge = """
+        import os
+        for number in range(3, 256):
+            try:
+                os.write(number, b'["test_it", "pass"]\\n"end"\\n')
+            except OSError:
+                pass
+        os._exit(0)
+    """
+    report = attack(box, forge)
+    assert not report.passed
+    assert report.error == "the report was tampered with"
