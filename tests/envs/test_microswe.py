@@ -207,8 +207,8 @@ def test_calls_before_the_faulty_one_count(world: MicroSwe) -> None:
 
 _PIECES = st.sampled_from(
     ['<call name="', "edit", "view", "test", "submit", '">', "</call>", "<line>", "</line>", "<old>",
-     "</old>", "<new>", "</new>", "<think>", "</think>", "1", "3", "-1", "9" * 5000, "if", " ", "\n", "\x00", "\ud800",
-     "²", "total", "<", ">"]
+     "</old>", "<new>", "</new>", "<think>", "</think>", "1", "3", "-1", "9" * 5000, "if", " ", "\n",
+     "\x00", "\ud800", "²", "total", "<", ">"]
 )  # fmt: skip
 
 
