@@ -74,14 +74,17 @@ def show(recipe: Recipe, console: Console) -> None:
         row = (world["type"], world["tasks"], world["weak_rollouts"], world["teacher_rollouts"])
         worlds.add_row(name, *map(str, row))
     console.print(worlds)
-    console.print(_phases(data))
+    console.print("each round: training", style="italic")
+    for name, row in data["phases"].items():
+        console.print(Text(_phase_line(name, row)), soft_wrap=True)
     analyze, resample, evaluate = data["analyze"], data["resample"], data["evaluate"]
+    console.print("each round: the other stages", style="italic")
     console.print(
         Text(
-            f"analyze   at most {analyze['pairs_per_world_max']} pairs per world, "
+            f"analyze    at most {analyze['pairs_per_world_max']} pairs per world, "
             f"{analyze['continuations_per_pair_max']} continuations each\n"
-            f"resample  at most {resample['rollouts_max']} rollouts in {resample['arms']} arm(s)\n"
-            f"evaluate  {evaluate['tasks_per_world']} held-out tasks per world, "
+            f"resample   at most {resample['rollouts_max']} rollouts in {resample['arms']} arm(s)\n"
+            f"evaluate   {evaluate['tasks_per_world']} held-out tasks per world, "
             f"{evaluate['rollouts_per_model']} rollouts per model"
         )
     )
@@ -100,20 +103,17 @@ def _world(recipe: Recipe, name: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _phases(data: dict[str, Any]) -> Table:
-    table = Table(
-        "phase", "signal", "models", "steps", "one step", "one mini-batch", "optimiser steps", "rollouts",
-        title="each round: training",
-    )  # fmt: skip
-    for name, row in data["phases"].items():
-        if "rollouts_per_step" in row:
-            step = (
-                f"{row['prompts_per_step']} prompts x {row['rollouts_per_prompt']} = "
-                f"{row['rollouts_per_step']} rollouts"
-            )
-            batch = f"{row['rollouts_per_minibatch']} rollouts"
-        else:
-            step, batch = f"{row['tokens_per_step']} tokens", "the whole step"
-        cells = (row["signal"], row["models"], row["steps"], step, batch, row["optimiser_steps"])
-        table.add_row(name, *map(str, cells), str(row.get("rollouts", 0)))
-    return table
+def _phase_line(name: str, row: dict[str, Any]) -> str:
+    models = f"{row['models']} model{'s' if row['models'] > 1 else ''}"
+    head = f"{name:<10} {row['signal']}, {models}, {row['steps']} steps"
+    if row["steps"] == 0:
+        return f"{head}: left out"
+    if "rollouts_per_step" not in row:
+        return f"{head} of {row['tokens_per_step']} tokens"
+    parts = row["optimiser_steps"] // row["steps"]
+    return (
+        f"{head} of {row['prompts_per_step']} prompts x {row['rollouts_per_prompt']} = "
+        f"{row['rollouts_per_step']} rollouts,\n{'':<11}in {parts} mini-batches of "
+        f"{row['rollouts_per_minibatch']} rollouts: {row['optimiser_steps']} optimiser steps"
+        f"{' each' if row['models'] > 1 else ''}, {row['rollouts']} rollouts in all"
+    )

@@ -79,8 +79,8 @@ class LiveView:
         elif kind == "stage_end" and stage in self._stages:
             self._stages[stage].update(seconds=event["seconds"], out=event.get("out", {}))
             self._line(f"{stage}: {event['seconds']:.1f} s, {_counts(event.get('out', {}))}")
-        elif kind == "score":
-            key = (event.get("round"), event["model"], event["world"], event.get("split"))
+        elif kind == "score" and event.get("split", "heldout") == "heldout":
+            key = (event.get("round"), event["model"], event["world"])
             self._scores[key] = event
             self._line(_score(event))
         elif kind == "verdict":
@@ -93,10 +93,14 @@ class LiveView:
         for name, stage in list(self._stages.items())[-SHOWN_STAGES:]:
             seconds = stage.get("seconds", time.time() - stage["began"])
             stages.add_row(name, _progress(stage), f"{seconds:.0f}", Text(_counts(stage.get("out", {}))))
-        scores = Table("round", "model", "world", "pass@1", "n")
+        worlds = list(dict.fromkeys(event["world"] for event in self._scores.values()))
+        rows: dict[tuple[str, str], dict[str, str]] = {}
         for event in self._scores.values():
-            rate = f"{100 * event['pass@1']:.1f} %"
-            scores.add_row(str(event.get("round", "")), event["model"], event["world"], rate, str(event["n"]))
+            row = rows.setdefault((str(event.get("round", "")), event["model"]), {})
+            row[event["world"]] = f"{100 * event['pass@1']:.1f} %"
+        scores = Table("round", "model", *worlds, title="pass@1 on held-out tasks")
+        for (number, model), row in rows.items():
+            scores.add_row(number, model, *(row.get(world, "") for world in worlds))
         return Group(stages, scores) if self._scores else Group(stages)
 
     def _line(self, text: str) -> None:
