@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import textwrap
 import time
 from pathlib import Path
 
 from noria.core.protocols import Sandbox, TestReport
+from noria.sandboxes import bwrap
+
+
+@functools.cache
+def bwrap_reason() -> str | None:
+    """None where bubblewrap works, else why it doesn't."""
+    return bwrap.probe(bwrap.Config(type="bwrap"))
 
 
 def attack(sandbox: Sandbox, code: str, timeout_s: float = 10.0) -> TestReport:

@@ -14,13 +14,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from abuse import attack, healthy, leftovers, outcome, processes_with
+from abuse import attack, bwrap_reason, healthy, leftovers, outcome, processes_with
 
 from noria.core.errors import PolicyError
 from noria.sandboxes import _cgroup, bwrap
 
 CONFIG = bwrap.Config(type="bwrap", memory_mb=128, pids=24, disk_mb=8, output_kb=4, servers=1)
-REASON = bwrap.probe(CONFIG)
+REASON = bwrap_reason()
 CAGED = REASON is None and bool(_cgroup.usable(f"noria-test-{os.getpid()}"))
 PYTHON = os.path.realpath(sys.executable)
 pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))

@@ -17,15 +17,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from abuse import attack, healthy, leftovers, outcome, processes_with
+from abuse import attack, bwrap_reason, healthy, leftovers, outcome, processes_with
 from pydantic import ValidationError
 
 from noria.core.errors import SandboxError, UserError
 from noria.sandboxes import _cgroup, _jail, bwrap, process
 from noria.sandboxes._client import Pool, Server, ServerDied
 
-REASON = bwrap.probe(bwrap.Config(type="bwrap"))
-needs_bwrap = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+needs_bwrap = pytest.mark.skipif(bwrap_reason() is not None, reason=str(bwrap_reason()))
 READY = "import sys, struct; w = sys.stdout.buffer; w.write(struct.pack('>II', 2, 0) + b'{}'); w.flush(); "
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from abuse import bwrap_reason
 
 from noria.core.errors import PolicyError
 from noria.core.protocols import Sandbox
 from noria.sandboxes import bwrap, process
-
-REASON = bwrap.probe(bwrap.Config(type="bwrap"))
 
 
 @pytest.fixture(scope="module", params=["process", "bwrap"])
@@ -18,10 +22,10 @@ def box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     sandbox: Sandbox
     if request.param == "process":
         sandbox = process.build(process.Config(type="process", servers=1, disk_mb=2))
-    elif REASON is None:
+    elif bwrap_reason() is None:
         sandbox = bwrap.build(bwrap.Config(type="bwrap", servers=1, disk_mb=2))
     else:
-        pytest.skip(REASON)
+        pytest.skip(str(bwrap_reason()))
     yield sandbox
     sandbox.close()
 

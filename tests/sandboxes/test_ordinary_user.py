@@ -1,0 +1,91 @@
+"""The same suites as a user without rights, started from root; and root with everything in closed folders."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import noria
+
+HERE = Path(__file__).resolve().parent
+SOURCE = Path(noria.__file__).resolve().parents[1]
+UID = 47_112
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None or shutil.which("unshare") is None,
+    reason="needs root, setpriv and unshare",
+)
+
+
+def closed_above(path: Path) -> Path | None:
+    """The topmost folder over `path` that others may not enter."""
+    for folder in reversed(path.parents):
+        if not folder.stat().st_mode & stat.S_IXOTH:
+            return folder
+    return None
+
+
+def opening(paths: list[Path], hold: Path) -> str:
+    """Shell lines that show `paths` to everyone, in a mount namespace of their own, where folders hide them."""
+    hidden = {path: closed_above(path) for path in paths}
+    lines = []
+    for number, path in enumerate(path for path in paths if hidden[path]):
+        lines.append(f"mkdir -p {hold}/{number} && mount --rbind '{path}' {hold}/{number}")
+    for folder in sorted({str(folder) for folder in hidden.values() if folder}):
+        lines.append(f"mount -t tmpfs -o mode=755 none '{folder}'")
+    for number, path in enumerate(path for path in paths if hidden[path]):
+        lines.append(f"mkdir -p '{path}' && mount --rbind {hold}/{number} '{path}'")
+    return " && ".join(lines) or "true"
+
+
+def run_as_root_of_namespace(script: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c", script],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+
+
+def pytest_command(files: list[str]) -> str:
+    paths = " ".join(f"'{HERE / name}'" for name in files)
+    site = ":".join([str(SOURCE), *(path for path in sys.path if path.endswith("site-packages"))])
+    options = "-q --noconftest -p no:cacheprovider -c /dev/null"
+    return f"env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='{site}' '{sys.executable}' -m pytest {options} {paths}"
+
+
+def test_everything_holds_for_an_ordinary_user(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o700)
+    paths = [Path(os.path.realpath(sys.base_prefix)), Path(sys.prefix), SOURCE, HERE]
+    drop = f"setpriv --reuid {UID} --regid {UID} --clear-groups --inh-caps=-all --"
+    suites = pytest_command(["test_bwrap_abuse.py"])
+    with_home = (
+        f"{opening(paths, tmp_path)} && cd / && exec {drop} {suites} --basetemp=/tmp/noria-test-{os.getpid()}"
+    )
+    done = run_as_root_of_namespace(with_home)
+    shutil.rmtree(f"/tmp/noria-test-{os.getpid()}", ignore_errors=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    summary = done.stdout.strip().splitlines()[-1]
+    print(summary)
+    assert re.search(r"^\d\d passed(, 2 skipped)?(, \d+ warnings?)? in", summary), done.stdout[-3000:]
+
+
+def test_root_needs_nothing_that_others_can_read(tmp_path: Path) -> None:
+    """Interpreter, program and source lie in folders of mode 0700: they are mounted for the private user."""
+    os.chmod(tmp_path, 0o700)
+    source = tmp_path / "closed" / "src"
+    source.parent.mkdir(mode=0o700)
+    shutil.copytree(SOURCE / "noria" / "sandboxes", source / "noria" / "sandboxes")
+    shutil.copytree(SOURCE / "noria" / "core", source / "noria" / "core")
+    (source / "noria" / "__init__.py").write_text("")
+    code = "from noria.sandboxes import bwrap; print(bwrap.probe(bwrap.Config(type='bwrap')))"
+    site = [path for path in sys.path if path.endswith("site-packages")]
+    environment = {"PATH": os.defpath, "PYTHONPATH": ":".join([str(source), *site])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("None\n", "")
