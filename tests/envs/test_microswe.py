@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from noria.core import protocols
 from noria.core.errors import SandboxError, UserError
 from noria.core.protocols import Workspace
-from noria.core.types import Task
+from noria.core.types import Split, Task
 from noria.envs.microswe import Config, build
 from noria.envs.microswe.edits import Edit, apply, fragment, repair
 from noria.envs.microswe.families import POOLS, registry
@@ -27,7 +27,7 @@ from noria.envs.microswe.world import MicroSwe
 from noria.sandboxes import process
 from noria.tokens.calls import render_call
 
-SPLITS = ("train", "heldout", "unseen")
+SPLITS: tuple[Split, ...] = ("train", "heldout", "unseen")
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_the_world_is_as_wide_as_promised() -> None:
 
 
 def test_every_bug_fails_a_test_and_one_short_edit_mends_it() -> None:
-    texts: set[str] = set()
+    texts: set[tuple[str, str]] = set()
     for key, family in registry().items():
         names = {letter: POOLS[letter][0] for letter in family.letters} | {"F": family.names[0]}
         assert len(mutants(key)) >= 6 or len(family.lines) <= 5
@@ -81,7 +81,7 @@ def test_families_are_short_and_say_what_they_mean(world: MicroSwe) -> None:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_tasks_are_deterministic_distinct_and_prefixes_agree(world: MicroSwe, split: str) -> None:
+def test_tasks_are_deterministic_distinct_and_prefixes_agree(world: MicroSwe, split: Split) -> None:
     many = world.tasks(split, 300, 7)
     assert [task.id for task in world.tasks(split, 50, 7)] == [task.id for task in many[:50]]
     assert world.tasks(split, 300, 7) == many
@@ -123,7 +123,7 @@ def test_no_held_out_combination_is_ever_trained_on(world: MicroSwe) -> None:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_gold_scores_one_and_handing_in_at_once_does_not(world: MicroSwe, split: str) -> None:
+def test_gold_scores_one_and_handing_in_at_once_does_not(world: MicroSwe, split: Split) -> None:
     for task in world.tasks(split, 250, 11):
         gold, idle = world.open(task), world.open(task)
         done = [gold.act(message).done for message in world.reference(task)]

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from noria.core.errors import UserError
-from noria.core.types import Message, Task
+from noria.core.types import Message, Split, Task
 from noria.envs.microswe import Config, build
 from noria.envs.microswe.policies import STRATEGIES
 from noria.envs.microswe.tasks import held_out
@@ -49,7 +49,7 @@ def mixture(world: MicroSwe, tasks: list[Task], seed: int) -> float:
 
 
 @pytest.mark.parametrize("split", ["train", "heldout", "unseen"])
-def test_the_experts_solve_every_task_by_two_different_paths(world: MicroSwe, split: str) -> None:
+def test_the_experts_solve_every_task_by_two_different_paths(world: MicroSwe, split: Split) -> None:
     for seed, task in enumerate(world.tasks(split, 150, 1)):
         reward, tools, done = play(world, task, "careful", seed)
         assert (reward, tools, done) == (1.0, ["test", "view", "edit", "test", "submit"], True)
