@@ -31,7 +31,7 @@ class Config(BaseModel):
     """Limits hold for each of `servers` warm servers, which is how many requests run at the same time.
 
     `memory_mb` covers all processes of a request and their files where control groups can be made, else each
-    process. `disk_mb` is the size of /workspace, /tmp and /dev/shm, each. `readonly` names further host paths
+    process. No test run gets more than `timeout_s`. `disk_mb` is the size of /workspace, /tmp and /dev/shm, each. `readonly` names further host paths
     to show inside, at the same place.
     """
 
@@ -71,7 +71,8 @@ class BwrapSandbox:
 
     def test(self, files: Mapping[str, str], test_path: str, timeout_s: float) -> TestReport:
         """Run the `test_*` functions of `files[test_path]`. Raises SandboxError, PolicyError."""
-        return run_test(self._pool, files, test_path, timeout_s, self._config.disk_mb)
+        limit_s = min(timeout_s, self._config.timeout_s)
+        return run_test(self._pool, files, test_path, limit_s, self._config.disk_mb)
 
     def close(self) -> None:
         """Kill everything that runs inside and remove what was made outside. Idempotent."""

@@ -24,7 +24,10 @@ from noria.sandboxes._workspace import MemoryWorkspace, run_test, table
 
 
 class Config(BaseModel):
-    """`memory_mb` limits the address space of each process, `disk_mb` the size of a file and a workspace."""
+    """`memory_mb` limits the address space of each process, `disk_mb` the size of a file and a workspace.
+
+    No test run gets more than `timeout_s`.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -52,7 +55,8 @@ class ProcessSandbox:
 
     def test(self, files: Mapping[str, str], test_path: str, timeout_s: float) -> TestReport:
         """Run the `test_*` functions of `files[test_path]`. Raises SandboxError, PolicyError."""
-        return run_test(self._pool, files, test_path, timeout_s, self._config.disk_mb)
+        limit_s = min(timeout_s, self._config.timeout_s)
+        return run_test(self._pool, files, test_path, limit_s, self._config.disk_mb)
 
     def close(self) -> None:
         self._finish()
