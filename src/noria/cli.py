@@ -22,7 +22,7 @@ from noria import __version__, cli_check, cli_doctor, cli_show, cli_tasks
 from noria.cli_live import LiveView
 from noria.core import registry
 from noria.core.errors import NoriaError, UserError
-from noria.core.recipe import Recipe, load
+from noria.core.recipe import Recipe, load, of_world
 from noria.core.store import Run
 
 HELP = """Turns a model's own failures into the next model.
@@ -117,13 +117,13 @@ def evaluate(
 
     Example: noria eval builtin:tiny --env ledger --n 100 --k 8 --json
     """
-    registry.source("envs", env)
     if split not in ("train", "heldout", "unseen"):
         raise UserError(f"--split must be train, heldout or unseen: got {split!r} - use heldout to measure")
+    recipe = of_world(env, overrides or [])
+    (world,) = recipe.env
+    folder = registry.model_folder(model)
     evaluator = _heavy("noria.stages.evaluate")
-    result: dict[str, Any] = evaluator.evaluate_checkpoint(
-        model, env, seed, n, k, split, list(overrides or [])
-    )
+    result: dict[str, Any] = evaluator.evaluate_checkpoint(recipe, folder, world, seed, n, k, split)
     if as_json:
         _print_json(result)
         return

@@ -1,5 +1,7 @@
 """A live view of a run: follows events.jsonl, so that it sees what every process of the run writes.
 
+Scores and verdicts are read from the artifacts of the stages that ended.
+
 On a terminal a panel with the stages and the latest scores is redrawn; elsewhere each event is one line.
 """
 
@@ -8,6 +10,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -26,11 +29,12 @@ class LiveView:
     """Context manager around a run."""
 
     def __init__(self, run: Run, console: Console) -> None:
+        self._run = run
         self._path = run.path / "events.jsonl"
         self._console = console
         self._offset = self._path.stat().st_size if self._path.exists() else 0
         self._stages: dict[str, dict[str, Any]] = {}
-        self._scores: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._scores: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="live-view", daemon=True)
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
@@ -79,13 +83,21 @@ class LiveView:
         elif kind == "stage_end" and stage in self._stages:
             self._stages[stage].update(seconds=event["seconds"], out=event.get("out", {}))
             self._line(f"{stage}: {event['seconds']:.1f} s, {_counts(event.get('out', {}))}")
-        elif kind == "score" and event.get("split", "heldout") == "heldout":
-            key = (event.get("round"), event["model"], event["world"])
-            self._scores[key] = event
-            self._line(_score(event))
-        elif kind == "verdict":
-            word = "promoted" if event["promoted"] else "kept"
-            self._line(f"round {event.get('round')}: {word} - {event['reason']}")
+            self._results(stage)
+
+    def _results(self, stage: str) -> None:
+        """Scores and the verdict that a finished stage left, if any."""
+        number = stage.partition("/")[0].removeprefix("round-")
+        folder = self._run.folder(stage)
+        for score in _read(folder / "scores.json") or []:
+            key = (number, score["model"], score["world"])
+            if score.get("split", "heldout") == "heldout" and self._scores.get(key) != score:
+                self._scores[key] = score
+                self._line(f"round {number}: {_score(score)}")
+        verdict = _read(folder / "verdict.json")
+        if verdict:
+            word = "promoted" if verdict["promoted"] else "kept"
+            self._line(f"round {number}: {word} - {verdict['reason']}")
 
     def panel(self) -> Group:
         """Stages and scores as they stand."""
@@ -93,11 +105,10 @@ class LiveView:
         for name, stage in list(self._stages.items())[-SHOWN_STAGES:]:
             seconds = stage.get("seconds", time.time() - stage["began"])
             stages.add_row(name, _progress(stage), f"{seconds:.0f}", Text(_counts(stage.get("out", {}))))
-        worlds = list(dict.fromkeys(event["world"] for event in self._scores.values()))
+        worlds = list(dict.fromkeys(world for _, _, world in self._scores))
         rows: dict[tuple[str, str], dict[str, str]] = {}
-        for event in self._scores.values():
-            row = rows.setdefault((str(event.get("round", "")), event["model"]), {})
-            row[event["world"]] = f"{100 * event['pass@1']:.1f} %"
+        for (number, model, world), score in self._scores.items():
+            rows.setdefault((number, model), {})[world] = f"{100 * score['pass@1']:.1f} %"
         scores = Table("round", "model", *worlds, title="pass@1 on held-out tasks")
         for (number, model), row in rows.items():
             scores.add_row(number, model, *(row.get(world, "") for world in worlds))
@@ -122,9 +133,13 @@ def _counts(counts: dict[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in counts.items())
 
 
-def _score(event: dict[str, Any]) -> str:
-    low, high = event.get("ci95") or (float("nan"), float("nan"))
+def _score(score: dict[str, Any]) -> str:
+    low, high = score["ci95"]
     return (
-        f"round {event.get('round')}: {event['model']} on {event['world']}: "
-        f"{100 * event['pass@1']:.1f} % [{100 * low:.1f}, {100 * high:.1f}] of {event['n']}"
+        f"{score['model']} on {score['world']}: {100 * score['pass@1']:.1f} % "
+        f"[{100 * low:.1f}, {100 * high:.1f}] of {score['n']}"
     )
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None

@@ -72,22 +72,34 @@ def test_the_live_view_tells_each_stage_and_score_once(run: Run) -> None:
             work.progress(1, 2)
             work.progress(2, 2)
             work.count_out(right=3)
-        run.event("score", round=3, **SCORE)
-        run.event("verdict", round=3, promoted=True, reason="better")
+        for stage in ("round-3/evaluate-weak", "round-3/evaluate"):  # the second collects the first
+            with run.artifact(stage) as work:
+                (work.path / "scores.json").write_text(json.dumps([SCORE, {**SCORE, "split": "unseen"}]))
+        with run.artifact("round-3/gate") as work:
+            (work.path / "verdict.json").write_text(json.dumps({"promoted": True, "reason": "better"}))
     lines = out.getvalue().splitlines()
     assert lines[0] == "round-3/rollout: begins"
     assert lines[1].startswith("round-3/rollout: ") and lines[1].endswith("right 3")
-    assert lines[2] == "round 3: weak on repair: 25.0 % [14.0, 41.0] of 40"
-    assert lines[3:] == ["round 3: promoted - better"]
+    assert [line for line in lines if line.startswith("round 3")] == [
+        "round 3: weak on repair: 25.0 % [14.0, 41.0] of 40",
+        "round 3: promoted - better",
+    ]
 
 
 def test_the_panel_shows_progress_and_the_latest_scores(run: Run) -> None:
     view = LiveView(run, Console(file=io.StringIO()))
     view.take({"t": 0.0, "event": "stage_start", "stage": "round-1/sft"})
     view.take({"t": 1.0, "event": "progress", "stage": "round-1/sft", "done": 3, "total": 4})
-    view.take({"t": 1.0, "event": "score", "round": 1, **SCORE})
-    view.take({"t": 2.0, "event": "score", "round": 1, **SCORE, "pass@1": 0.5})
+    view.take({"t": 0.0, "event": "stage_start", "stage": "round-2/evaluate"})
+    view.take(
+        {"t": 0.0, "event": "stage_end", "stage": "round-2/evaluate", "seconds": 1.0, "out": {"scores": 2}}
+    )
     screen = Console(file=io.StringIO(), width=100, record=True)
     screen.print(view.panel())
     text = screen.export_text()
-    assert "█████████░░░ 3/4" in text and "50.0 %" in text and "25.0 %" not in text
+    assert "█████████░░░ 3/4" in text and "scores 2" in text
+    rows = [line.split("│")[1:4] for line in text.splitlines() if "25.0 %" in line]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["2", "weak", "25.0 %"],
+        ["2", "final", "25.0 %"],
+    ]

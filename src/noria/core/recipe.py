@@ -33,7 +33,7 @@ from noria.core.recipe_tables import (
     TeacherTable,
 )
 
-__all__ = ["Recipe", "from_json", "load"]
+__all__ = ["Recipe", "from_json", "load", "of_world"]
 
 
 class Recipe(Table):
@@ -83,6 +83,18 @@ def load(files: Sequence[str | Path], overrides: Sequence[str] = ()) -> Recipe:
             section), a wrong value, or fields that do not fit each other. The message lists every fault.
     """
     data = recipe_load.merge_files([Path(file) for file in files], Recipe)
+    for text in overrides:
+        data = recipe_load.override(data, text, Recipe)
+    return _validated(data)
+
+
+def of_world(env: str, overrides: Sequence[str] = ()) -> Recipe:
+    """The recipe of one world of type `env` and nothing else, for measuring a model on it.
+
+    Raises:
+        UserError: as `load`.
+    """
+    data: dict[str, Any] = {"name": "eval", "env": {env.rpartition(".")[2]: {"type": env}}}
     for text in overrides:
         data = recipe_load.override(data, text, Recipe)
     return _validated(data)

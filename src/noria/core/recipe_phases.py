@@ -139,9 +139,9 @@ class EfficiencyPhase(Sampled):
     rollouts_per_prompt: int = Field(default=10, ge=2, description="rollouts of each prompt, G")
     boundary: Literal["inclusive", "strict"] = Field(
         default="inclusive",
-        description="strict: a rollout of median length gets 0; inclusive: it gets `lam`",
+        description="strict: a rollout of median length gets 0; inclusive: it gets `offset`",
     )
-    lam: float = Field(default=0.8, ge=0, le=1, description="lambda of min(1, cos(pi n / 2b) + lambda)")
+    offset: float = Field(default=0.8, ge=0, le=1, description="lambda of min(1, cos(pi n / 2b) + lambda)")
     lr: float = Field(default=3e-4, gt=0, description="AdamW learning rate")
     minibatches: int = Field(default=4, ge=1, description="optimiser steps per step")
 

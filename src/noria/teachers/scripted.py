@@ -1,0 +1,47 @@
+"""A scripted teacher: one of a world's own strategies, played on every task."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from noria.core.errors import UserError
+from noria.core.protocols import Policy, World
+from noria.core.types import Task
+
+#: A script says what to do and has no probabilities, so it cannot be the route of a distillation.
+SCORES_TOKENS = False
+
+
+class Config(BaseModel):
+    """Which strategy."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    type: Literal["scripted"] = "scripted"
+    strategy: str = Field(description="name of a strategy that every world of the recipe has")
+
+
+class ScriptedTeacher:
+    """Plays the strategy of its config."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+
+    def policy(self, world: World, task: Task, seed: int) -> Policy:
+        """The script for one task.
+
+        Raises:
+            UserError: the world has no such strategy; lists those it has.
+        """
+        if self.config.strategy not in world.strategies:
+            raise UserError(
+                f"teachers: strategy must be one of the world {world.name}: got {self.config.strategy!r}, "
+                f"expected one of {', '.join(world.strategies)} - its experts are {', '.join(world.experts)}"
+            )
+        return world.policy(task, self.config.strategy, seed)
+
+
+def build(config: Config) -> ScriptedTeacher:
+    """The teacher of a recipe's table."""
+    return ScriptedTeacher(config)
