@@ -147,15 +147,24 @@ def list_plugins(
     found = {folder: registry.entries(folder) for folder in ([kind] if kind else registry.FOLDERS)}
     if as_json:
         rows = {
-            folder: [{"name": entry.name, "doc": entry.doc, "source": str(entry.source)} for entry in entries]
+            folder: [
+                {
+                    "name": entry.name,
+                    "doc": entry.doc,
+                    "keys": _keys(folder, entry),
+                    "source": str(entry.source),
+                }
+                for entry in entries
+            ]
             for folder, entries in found.items()
         }
         _print_json(rows)
         return
-    table = Table("kind", "name", "what it is")
+    table = Table("kind", "name", "what it is", *(["its keys"] if kind else []))
     for folder, entries in found.items():
         for entry in entries:
-            table.add_row(folder, entry.name, Text(entry.doc))
+            keys = [Text(", ".join(_keys(folder, entry)))] if kind else []
+            table.add_row(folder, entry.name, Text(entry.doc), *keys)
         if entries:
             table.add_section()
     Console().print(table)
@@ -194,6 +203,10 @@ def main() -> None:
     except NoriaError as fault:
         _complain(str(fault))
         raise SystemExit(1) from fault
+
+
+def _keys(folder: str, entry: registry.Entry) -> list[str]:
+    return [key for key in registry.config_fields(folder, entry.name) or [] if key != "type"]
 
 
 def _load(arguments: list[str]) -> Recipe:

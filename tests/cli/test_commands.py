@@ -139,7 +139,9 @@ def test_list_shows_name_and_docstring(noria) -> None:
     rows = json.loads(noria("list", "losses", "--json").out)["losses"]
     assert {"ce", "clipped"} <= {row["name"] for row in rows}
     assert "cross entropy" in next(row["doc"] for row in rows if row["name"] == "ce").lower()
+    assert "balance" in next(row["keys"] for row in rows if row["name"] == "clipped")
     assert "bwrap" in noria("list").out
+    assert "memory_mb" in noria("list", "sandboxes").out
 
 
 def test_doctor_reports_each_check_with_its_fix(noria) -> None:

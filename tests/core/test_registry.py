@@ -105,3 +105,15 @@ def test_config_fields_are_read_from_the_source(module: Path) -> None:
     assert registry.config_fields("envs", "mine.world") == ["a", "b"]
     module.write_text("class Config(Other):\n    a: int = 1\n")
     assert registry.config_fields("envs", "mine.world") is None
+    module.write_text(
+        "from noria.losses.base import LossConfig as Base\nclass Config(Base):\n    more: int = 1\n"
+    )
+    found = registry.config_fields("envs", "mine.world")
+    assert found is not None and {"aggregate", "balance"} < set(found) and found[-1] == "more"
+
+
+@pytest.mark.parametrize("folder", registry.FOLDERS)
+def test_fields_read_from_the_source_are_those_of_the_class(folder: str) -> None:
+    for name in registry.names(folder):
+        kind = vars(registry.resolve(folder, name))["Config"]
+        assert registry.config_fields(folder, name) == list(kind.model_fields), f"{folder}/{name}"

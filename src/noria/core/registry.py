@@ -131,16 +131,9 @@ def constant(folder: str, name: str, key: str) -> object | None:
 def config_fields(folder: str, name: str) -> list[str] | None:
     """Names of the fields of the plug-in's `Config`, read from the source.
 
-    None where the class is not written there as a direct subclass of `BaseModel`.
+    None where that cannot be told from Noria's own source and the plug-in's.
     """
-    for node in _tree(source(folder, name)).body:
-        if isinstance(node, ast.ClassDef) and node.name == "Config":
-            bases = [base.id if isinstance(base, ast.Name) else "?" for base in node.bases]
-            if bases != ["BaseModel"]:
-                return None
-            found = [_assignment(item)[0] for item in node.body]
-            return [field for field in found if field and field != "model_config"]
-    return None
+    return _class_fields(source(folder, name), "Config")
 
 
 def nearest(word: str, known: Iterator[str] | list[str] | tuple[str, ...]) -> str:
@@ -206,6 +199,28 @@ def _bound(path: Path) -> set[str]:
             if target:
                 bound.add(target)
     return bound
+
+
+def _class_fields(path: Path, name: str) -> list[str] | None:
+    """Fields of a pydantic class, its bases' first; follows `from noria… import`. None if a base is unknown."""
+    if name == "BaseModel":
+        return []
+    for node in _tree(path).body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            fields: list[str] = []
+            for base in node.bases:
+                inherited = _class_fields(path, base.id) if isinstance(base, ast.Name) else None
+                if inherited is None:
+                    return None
+                fields += inherited
+            own = [_assignment(item)[0] for item in node.body if isinstance(item, ast.AnnAssign)]
+            return list(dict.fromkeys(fields + [field for field in own if field]))
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                there = _ours(node.module)
+                if (alias.asname or alias.name) == name and there:
+                    return _class_fields(there, alias.name)
+    return None
 
 
 def _imports(path: Path) -> Iterator[str]:
