@@ -24,6 +24,7 @@ from noria.core import registry
 from noria.core.errors import NoriaError, UserError
 from noria.core.recipe import Recipe, load, of_world
 from noria.core.store import Run
+from noria.stages.models import resolve_model
 
 HELP = """Turns a model's own failures into the next model.
 
@@ -121,7 +122,7 @@ def evaluate(
         raise UserError(f"--split must be train, heldout or unseen: got {split!r} - use heldout to measure")
     recipe = of_world(env, overrides or [])
     (world,) = recipe.env
-    folder = registry.model_folder(model)
+    folder = resolve_model(model)
     evaluator = _heavy("noria.stages.evaluate")
     result: dict[str, Any] = evaluator.evaluate_checkpoint(recipe, folder, world, seed, n, k, split)
     if as_json:

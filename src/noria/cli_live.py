@@ -19,6 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from noria.cli_show import verdict_line
 from noria.core.store import Run
 
 INTERVAL_S = 0.5
@@ -96,8 +97,7 @@ class LiveView:
                 self._line(f"round {number}: {_score(score)}")
         verdict = _read(folder / "verdict.json")
         if verdict:
-            word = "promoted" if verdict["promoted"] else "kept"
-            self._line(f"round {number}: {word} - {verdict['reason']}")
+            self._line(f"round {number}: {verdict_line(verdict)}")
 
     def panel(self) -> Group:
         """Stages and scores as they stand."""

@@ -35,10 +35,15 @@ def show(run: Run, console: Console, stages: bool = True) -> None:
             console.print(_stages(number, part["stages"]))
         verdict = part["verdict"]
         if verdict:
-            word = "promoted" if verdict["promoted"] else "kept"
-            console.print(Text(f"round {number}: {word} - {verdict['reason']}"), soft_wrap=True)
+            console.print(Text(f"round {number}: {verdict_line(verdict)}"), soft_wrap=True)
     if not data["rounds"]:
         console.print(Text("no round has begun"))
+
+
+def verdict_line(verdict: dict[str, Any]) -> str:
+    """`promoted` or `kept`, and why."""
+    word, reason = "promoted" if verdict["promoted"] else "kept", str(verdict["reason"])
+    return reason if reason.startswith(word) else f"{word}: {reason}"
 
 
 def _round(folder: Path) -> dict[str, Any]:

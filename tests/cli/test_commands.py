@@ -93,7 +93,7 @@ def test_a_wrong_key_ends_with_2_and_one_message(noria, recipe: Path, command: s
         (["show", "."], ["RUN must be the folder of a run"]),
         (["list", "loses"], ["'loses'", "did you mean 'losses'"]),
         (["eval", "builtin:tiny", "--env", "ledgr"], ["'ledgr'", "did you mean 'ledger'"]),
-        (["eval", "builtin:tini", "--env", "ledger"], ["model must be a folder", "'builtin:tini'"]),
+        (["eval", "builtin:tini", "--env", "ledger"], ["model must", "'builtin:tini'", "builtin:tiny"]),
         (["eval", "builtin:tiny", "eval.temprature=1"], ["[eval]", "'temperature'"]),
         (["eval", "model", "--split", "test"], ["--split", "heldout", "'test'"]),
         (["tasks", "validate", "--env", "ledgr"], ["'ledgr'", "did you mean 'ledger'"]),

@@ -55,7 +55,7 @@ def test_the_summary_has_exactly_the_promised_shape(run: Run) -> None:
 def test_show_prints_json_and_a_table(noria, run: Run) -> None:
     assert json.loads(noria("show", str(run.path), "--json").out) == summary(run)
     out = noria("show", run.name).out
-    for words in ("25.0 %", "14.0 to 41.0", "512", "round 1: kept - repair got worse", "experts/repair"):
+    for words in ("25.0 %", "14.0 to 41.0", "512", "round 1: kept: repair got worse", "experts/repair"):
         assert words in out
 
 
@@ -82,7 +82,7 @@ def test_the_live_view_tells_each_stage_and_score_once(run: Run) -> None:
     assert lines[1].startswith("round-3/rollout: ") and lines[1].endswith("right 3")
     assert [line for line in lines if line.startswith("round 3")] == [
         "round 3: weak on repair: 25.0 % [14.0, 41.0] of 40",
-        "round 3: promoted - better",
+        "round 3: promoted: better",
     ]
 
 

@@ -86,17 +86,6 @@ def test_light_modules_import_nothing_heavy_at_the_top(module: Path, text: str, 
     assert registry.is_light("envs", "mine.world") is light
 
 
-def test_a_model_is_a_folder_or_ships(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"config.json and \*.safetensors: got 'builtin:nothing'"):
-        registry.model_folder("builtin:nothing")
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UserError, match="model must be a folder"):
-        registry.model_folder(str(tmp_path))
-    (tmp_path / "model.safetensors").write_text("")
-    assert registry.model_folder(str(tmp_path)) == tmp_path
-    assert registry.model_folder("builtin:tiny") == registry.ROOT / "data" / "tiny"
-
-
 def test_config_fields_are_read_from_the_source(module: Path) -> None:
     module.write_text(
         "import torch\nfrom pydantic import BaseModel\n"

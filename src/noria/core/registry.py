@@ -94,23 +94,6 @@ def source(folder: str, name: str) -> Path:
     return path
 
 
-def model_folder(model: str) -> Path:
-    """The checkpoint folder that `student.model` or `noria eval MODEL` names; `builtin:NAME` ships.
-
-    Raises:
-        UserError: there is no checkpoint there; lists what ships.
-    """
-    name = model.removeprefix("builtin:")
-    folder = Path(model) if name == model else ROOT / "data" / name
-    if (folder / "config.json").is_file() and any(folder.glob("*.safetensors")):
-        return folder
-    shipped = [f"builtin:{path.parent.name}" for path in sorted((ROOT / "data").glob("*/config.json"))]
-    raise UserError(
-        f"model must be a folder with config.json and *.safetensors: got {model!r}{nearest(model, shipped)}"
-        f" - give a checkpoint's folder, or one of {', '.join(shipped) or 'none ships'}"
-    )
-
-
 def is_light(folder: str, name: str) -> bool:
     """Whether the module can be imported without any of the `HEAVY` packages (decided from its source)."""
     return not _needs_heavy(source(folder, name), frozenset())
@@ -202,7 +185,7 @@ def _bound(path: Path) -> set[str]:
 
 
 def _class_fields(path: Path, name: str) -> list[str] | None:
-    """Fields of a pydantic class, its bases' first; follows `from noria… import`. None if a base is unknown."""
+    """Fields of a pydantic class, its bases' first; follows `from noria… import`. None if one is unknown."""
     if name == "BaseModel":
         return []
     for node in _tree(path).body:
