@@ -10,14 +10,11 @@ request it kills every other process; elsewhere it is a subreaper and kills its 
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
-import itertools
 import json
 import math
 import os
-import resource
 import secrets
 import select
 import shutil
@@ -30,6 +27,7 @@ from collections.abc import Callable
 from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from _child import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, detach, limit, prctl  # type: ignore[import-not-found]
 from _testrun import Tally, reporter, run_tests, warm  # type: ignore[import-not-found]
 
 #: What ordinary code imports: loaded before the first request, so that a forked child finds it loaded.
@@ -37,9 +35,7 @@ PRELOADED = (
     "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools",
     "heapq", "itertools", "operator", "random", "re", "statistics", "string", "textwrap", "typing",
 )  # fmt: skip
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
 MAX_ENTRIES = 20_000
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Tail:
@@ -155,8 +151,8 @@ class Server:
     def _changes(self, before: dict[str, os.stat_result]) -> tuple[dict[str, Any], bytes]:
         """What a command changed: removed paths, entries and bytes of new or changed files."""
         after = self._walk()
-        limit = int(self._config["disk_mb"]) << 20
-        if after is None or sum(item.st_size for item in after.values()) > limit:
+        room = int(self._config["disk_mb"]) << 20
+        if after is None or sum(item.st_size for item in after.values()) > room:
             return {"kept": False}, b""
         entries: list[list[Any]] = []
         body = bytearray()
@@ -181,13 +177,14 @@ class Server:
     # Requests
 
     def _test(self, header: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-        timeout_s = float(header["timeout_s"])
-        key = secrets.token_hex(16)
+        timeout_s, key = float(header["timeout_s"]), secrets.token_hex(16)
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
             try:
-                self._enter(timeout_s, (writing,), True)
+                detach((writing,))
+                limit(self._config, timeout_s, True)
+                os.chdir(self._root)
                 run_tests(self._root, header["test_path"], reporter(writing, key))
             finally:
                 os._exit(0)
@@ -211,14 +208,16 @@ class Server:
             try:
                 os.dup2(pipes[0][1], 1)
                 os.dup2(pipes[1][1], 2)
-                self._enter(timeout_s, (), False)
+                detach(())
+                limit(self._config, timeout_s, False)
+                os.chdir(self._root)
                 os.execvpe(argv[0], argv, self._environment())
             except (OSError, ValueError) as fault:
                 os.write(2, f"{argv[0]}: {fault}\n".encode())
             finally:
                 os._exit(127)
-        limit = int(self._config["output_kb"]) << 10
-        tails = [Tail(limit), Tail(limit)]
+        kept = int(self._config["output_kb"]) << 10
+        tails = [Tail(kept), Tail(kept)]
         for pipe in pipes:
             os.close(pipe[1])
         sinks: dict[int, Callable[[bytes], None]] = {
@@ -234,35 +233,6 @@ class Server:
         path = os.environ.get("PATH", "/usr/local/bin:/usr/bin:/bin")
         home = os.environ.get("HOME", self._root)
         return {"PATH": path, "HOME": home, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
-
-    def _enter(self, timeout_s: float, keep: tuple[int, ...], test: bool) -> None:
-        """Make this forked child a limited one: own session, no descriptor of the server's, resource limits."""
-        os.setsid()
-        for number in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
-        edges = [2, *sorted(keep), os.sysconf("SC_OPEN_MAX")]
-        for low, high in itertools.pairwise(edges):
-            os.closerange(low + 1, high)
-        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
-        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-        os.write(score, b"1000")
-        os.close(score)
-        os.nice(5)
-        config = self._config
-        limits = {
-            resource.RLIMIT_CORE: 0,
-            resource.RLIMIT_CPU: math.ceil(timeout_s) + 2,
-            resource.RLIMIT_FSIZE: int(config["disk_mb"]) << 20,
-            resource.RLIMIT_NOFILE: 256,
-        }
-        if test or config["limit_address_space"]:
-            limits[resource.RLIMIT_AS] = int(config["memory_mb"]) << 20
-        if self._first:  # outside a user namespace this would count all processes of the user
-            limits[resource.RLIMIT_NPROC] = int(config["pids"])
-        for what, limit in limits.items():
-            resource.setrlimit(what, (limit, limit))
-        os.chdir(self._root)
 
     def _watch(self, child: int, sinks: dict[int, Callable[[bytes], None]], timeout_s: float) -> int | None:
         """Feed what arrives to the sinks until the child ends (its wait status) or time is up (None)."""
@@ -385,13 +355,16 @@ def main() -> None:
     # Python's own handler would make process 1 listen to code inside; a default action it never hears.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # The code under test finds neither this folder nor the runner among its modules.
-    del sys.path[0], sys.modules["_testrun"]
+    del sys.path[0], sys.modules["_testrun"], sys.modules["_child"]
     for name in PRELOADED:
         importlib.import_module(name)
     warm()
     gc.collect()
     gc.freeze()  # a collection in a child then touches, and so copies, fewer pages
-    _libc.prctl(PR_SET_DUMPABLE if os.getpid() == 1 else PR_SET_CHILD_SUBREAPER, os.getpid() != 1, 0, 0, 0)
+    if os.getpid() == 1:
+        prctl(PR_SET_DUMPABLE, 0)
+    else:
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
     Server(json.loads(sys.argv[1]), requests, replies).serve()
 
 

@@ -91,7 +91,7 @@ def plan(label: str, readonly: Sequence[str]) -> Plan:
     program = find_bwrap()
     python = os.path.realpath(sys.executable)
     binds = {
-        str(SCRIPTS / name): f"{INSIDE}/{name}" for name in ("_forkserver.py", "_testrun.py")
+        str(SCRIPTS / name): f"{INSIDE}/{name}" for name in ("_forkserver.py", "_child.py", "_testrun.py")
     }  # fmt: skip
     prefix = os.path.realpath(sys.base_prefix)
     for path in [prefix, python, *(os.path.realpath(path) for path in readonly)]:

@@ -68,6 +68,7 @@ def _server(config: Config, parent: str) -> Server:
         "root": root,
         "scratch": [root],
         "memory_mb": config.memory_mb,
+        "pids": 0,
         "disk_mb": config.disk_mb,
         "output_kb": config.output_kb,
         "limit_address_space": True,
