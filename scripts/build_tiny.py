@@ -22,10 +22,10 @@ import torch
 from noria.tokens.renderer import Renderer
 
 VOCABULARY = 1024
-SHAPE = {"hidden_size": 160, "num_hidden_layers": 4, "num_attention_heads": 5, "num_key_value_heads": 1,
-         "head_dim": 32, "intermediate_size": 448}  # fmt: skip
-ROW_TOKENS, ROWS = 384, 24
-LR_MATRIX, LR_REST, WARMUP = 0.012, 3e-3, 40
+SHAPE = {"hidden_size": 160, "num_hidden_layers": 3, "num_attention_heads": 5, "num_key_value_heads": 1,
+         "head_dim": 32, "intermediate_size": 480}  # fmt: skip
+EPISODES_PER_STEP, PART_TOKENS = 40, 2560
+LR_MATRIX, LR_REST, WARMUP = 0.012, 3e-3, 60
 CONTEXT_WEIGHT = 0.1
 SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>"]
 TEMPLATE = (
@@ -99,43 +99,35 @@ def encode(data: list[dict[str, Any]], renderer: Renderer) -> list[tuple[np.ndar
     return out
 
 
-def pack(lengths: np.ndarray, order: np.ndarray) -> list[list[int]]:
-    """First fit of episodes, in random order, into rows of `ROW_TOKENS`; longer ones are left out."""
-    closed: list[list[int]] = []
-    opened: list[tuple[int, list[int]]] = []
-    for i in order:
-        n = int(lengths[i])
-        if n > ROW_TOKENS:
-            continue
-        for k, (room, row) in enumerate(opened):
-            if n <= room:
-                row.append(int(i))
-                opened[k] = (room - n, row)
-                break
-        else:
-            opened.append((ROW_TOKENS - n, [int(i)]))
-        if len(opened) > 24:
-            closed.append(opened.pop(0)[1])
-    return closed + [row for _, row in opened]
+def encoded(corpus: Path, renderer: Renderer) -> list[tuple[np.ndarray, np.ndarray]]:
+    """`encode` of the whole corpus, kept beside it."""
+    path = corpus / "encoded.npz"
+    if not path.exists():
+        data = encode(rows(corpus), renderer)
+        ids, weights = (np.concatenate([row[k] for row in data]) for k in (0, 1))
+        np.savez(path, ids=ids.astype(np.int16), weights=weights, lengths=[len(row[0]) for row in data])
+    kept = np.load(path)
+    cuts = np.cumsum(kept["lengths"])[:-1]
+    ids, weights = np.split(kept["ids"].astype(np.int64), cuts), np.split(kept["weights"], cuts)
+    return list(zip(ids, weights, strict=True))
 
 
-def batch(rows_: list[list[int]], data: list[tuple[np.ndarray, np.ndarray]]) -> tuple[torch.Tensor, ...]:
-    """ids, targets' weights, positions [R, T] and a block-diagonal causal mask [R, 1, T, T]."""
-    shape = (len(rows_), ROW_TOKENS)
-    ids, weight = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
-    positions, segment = np.zeros(shape, np.int64), np.full(shape, -1, np.int64)
-    for r, row in enumerate(rows_):
-        at = 0
-        for k, i in enumerate(row):
+def parts(chosen: np.ndarray, data: list[tuple[np.ndarray, np.ndarray]]) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Right-padded rectangles of episodes of like length: ids and targets' weights, both [R, T].
+
+    Padding stands after every real token, so plain causal attention is right for all of them.
+    """
+    order = sorted(chosen.tolist(), key=lambda i: -len(data[i][0]))
+    out = []
+    while order:
+        width = len(data[order[0]][0])
+        taken, order = order[: max(1, PART_TOKENS // width)], order[max(1, PART_TOKENS // width) :]
+        ids, weight = np.zeros((len(taken), width), np.int64), np.zeros((len(taken), width), np.float32)
+        for r, i in enumerate(taken):
             n = len(data[i][0])
-            ids[r, at : at + n] = data[i][0]
-            weight[r, at + 1 : at + n] = data[i][1][1:]
-            positions[r, at : at + n] = np.arange(n)
-            segment[r, at : at + n] = k
-            at += n
-    seg = torch.from_numpy(segment)
-    mask = (seg[:, :, None] == seg[:, None, :]) & torch.ones(ROW_TOKENS, ROW_TOKENS, dtype=torch.bool).tril()
-    return torch.from_numpy(ids), torch.from_numpy(weight), torch.from_numpy(positions), mask[:, None]
+            ids[r, :n], weight[r, 1:n] = data[i][0], data[i][1][1:]
+        out.append((torch.from_numpy(ids), torch.from_numpy(weight)))
+    return out
 
 
 def train(corpus: Path, out: Path, steps: int, threads: int) -> None:
@@ -145,9 +137,9 @@ def train(corpus: Path, out: Path, steps: int, threads: int) -> None:
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     renderer = Renderer.load(out)
-    data = encode(rows(corpus), renderer)
+    data = encoded(corpus, renderer)
     lengths = np.array([len(ids) for ids, _ in data])
-    print(f"{len(data)} episodes, {lengths.sum() / 1e6:.1f} M tokens, {np.mean(lengths > ROW_TOKENS):.2%} too long")
+    print(f"{len(data)} episodes, {lengths.sum() / 1e6:.1f} M tokens", flush=True)
     config = Qwen3Config(
         vocab_size=VOCABULARY, **SHAPE, tie_word_embeddings=True, max_position_embeddings=1024,
         rope_parameters={"rope_theta": 10000.0, "rope_type": "default"}, eos_token_id=renderer.end_ids[0],
@@ -166,22 +158,19 @@ def train(corpus: Path, out: Path, steps: int, threads: int) -> None:
         model.load_state_dict(kept["model"])
         [o.load_state_dict(s) for o, s in zip(optimisers, kept["optimisers"], strict=True)]
         first = kept["step"]
-    plan: list[list[int]] = []
-    epoch = 0
-    while len(plan) < steps * ROWS:
-        plan += pack(lengths, np.random.default_rng(epoch).permutation(len(data)))
-        epoch += 1
-    began, loss_mean = time.time(), 0.0
+    epochs = -(-steps * EPISODES_PER_STEP // len(data))
+    plan = np.concatenate([np.random.default_rng(epoch).permutation(len(data)) for epoch in range(epochs)])
+    began, loss_mean, seen = time.time(), 0.0, 0
     for step in range(first, steps):
         scale = min(1.0, (step + 1) / WARMUP) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / steps)))
         for optimiser, lr in zip(optimisers, (LR_MATRIX, LR_REST), strict=True):
             optimiser.param_groups[0]["lr"] = lr * scale
         loss_sum = 0.0
-        chosen = plan[step * ROWS : (step + 1) * ROWS]
-        parts = [batch(chosen[k : k + 8], data) for k in range(0, ROWS, 8)]
-        total = sum(float(weight.sum()) for _, weight, _, _ in parts)
-        for ids, weight, positions, mask in parts:
-            hidden = model.model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False)
+        cut = parts(plan[step * EPISODES_PER_STEP : (step + 1) * EPISODES_PER_STEP], data)
+        total = sum(float(weight.sum()) for _, weight in cut)
+        seen += sum(int((weight > 0).sum()) for _, weight in cut)
+        for ids, weight in cut:
+            hidden = model.model(input_ids=ids, use_cache=False)
             keep = weight[:, 1:] > 0
             logits = model.lm_head(hidden.last_hidden_state[:, :-1][keep])
             nll = torch.nn.functional.cross_entropy(logits, ids[:, 1:][keep], reduction="none")
@@ -193,8 +182,7 @@ def train(corpus: Path, out: Path, steps: int, threads: int) -> None:
             optimiser.zero_grad()
         loss_mean = loss_sum if step == first else 0.95 * loss_mean + 0.05 * loss_sum
         if step % 20 == 0 or step + 1 == steps:
-            rate = (step - first + 1) * ROWS * ROW_TOKENS / (time.time() - began)
-            print(f"step {step} loss {loss_mean:.4f} lr {scale:.3f} epoch~{step * epoch / steps:.1f} {rate:.0f} tok/s", flush=True)
+            print(f"step {step} loss {loss_mean:.4f} lr {scale:.3f} {seen / (time.time() - began):.0f} tok/s", flush=True)
         if time.time() - saved > 120 or step + 1 == steps:
             saved = time.time()
             kept = {"model": model.state_dict(), "optimisers": [o.state_dict() for o in optimisers], "step": step + 1}

@@ -2,9 +2,10 @@
 
     python scripts/tiny_corpus.py --out build/tiny --episodes 90000 --seed 1
 
-Only training splits are drawn from. 35 % of the transcripts carry a hint that fits and is followed, 15 % one that
-does not fit, the rest none; habits are otherwise drawn by their world's own weights. In half of the followed hints
-the first thought repeats the hint, which is the form that a prompted chain of thought takes.
+Only training splits are drawn from. 35 % of the transcripts carry a hint about a decisive kind of action and show a
+right habit that obeys it; 15 % carry a hint that decides nothing (another kind, or another world's) over habits drawn
+as usual; the rest carry none and draw habits by their world's own weights. In half of the followed hints the first
+thought repeats the hint, which is the form that a prompted chain of thought takes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from noria.core.types import Message
 
 WORLDS = ("microswe", "ledger", "arithmetic")
 SHARES = {"microswe": 0.5, "ledger": 0.3, "arithmetic": 0.2}
-FITTING, FOREIGN, THOUGHT = 0.35, 0.15, 0.5
+FITTING, IDLE, THOUGHT = 0.35, 0.15, 0.5
+#: Kinds of action that decide an episode in each world; a hint about any other kind changes nothing.
+DECISIVE = {
+    "microswe": ("test", "submit"),
+    "ledger": ("get", "unfreeze", "freeze", "submit"),
+    "arithmetic": ("steps", "check"),
+}
 MAX_TURNS = 12
 
 
@@ -56,10 +63,11 @@ def _transcript(worlds: dict[str, Any], name: str, task: Any, rng: random.Random
     if draw < FITTING:
         right = [s for s in strategies if world.advice_for(s)]
         strategy = rng.choices(right, [world.strategies[s] for s in right])[0]
-        hint = rng.choice(world.advice[world.advice_for(strategy)])
-    elif draw < FITTING + FOREIGN:
-        other = worlds[rng.choice([w for w in WORLDS if w != name])]
-        hint = rng.choice(other.advice[rng.choice(sorted(other.advice))])
+        hint = rng.choice(world.advice[_decisive_kind(world, name, task, strategy, rng)])
+    elif draw < FITTING + IDLE:
+        other = rng.choice(WORLDS)
+        kinds = [kind for kind in worlds[other].advice if other != name or kind not in DECISIVE[name]]
+        hint = rng.choice(worlds[other].advice[rng.choice(sorted(kinds))])
     policy, episode = world.policy(task, strategy, rng.randrange(1 << 30)), world.open(task)
     turns: list[list[str]] = []
     messages: list[Message] = []
@@ -76,6 +84,22 @@ def _transcript(worlds: dict[str, Any], name: str, task: Any, rng: random.Random
     episode.close()
     row = {"world": name, "strategy": strategy, "hint": hint, "solved": solved, "system": task.system}
     return row | {"prompt": task.prompt, "tools": [tool.name for tool in task.tools], "turns": turns}
+
+
+def _decisive_kind(world: Any, name: str, task: Any, strategy: str, rng: random.Random) -> str:
+    """A decisive kind that this habit's own way through the task contains."""
+    policy, episode = world.policy(task, strategy, 0), world.open(task)
+    messages: list[Message] = []
+    kinds = {world.advice_for(strategy)}
+    for _ in range(MAX_TURNS):
+        message = policy(messages)
+        kinds.add(world.kind(message))
+        seen = episode.act(message)
+        messages += [Message("assistant", message), Message("tool", seen.text)]
+        if seen.done:
+            break
+    episode.close()
+    return str(rng.choice(sorted(kinds & set(DECISIVE[name])) or [world.advice_for(strategy)]))
 
 
 def with_thought(message: str, thought: str) -> str:

@@ -76,6 +76,7 @@ class World(Protocol):
     """
 
     name: str
+    splits: tuple[Split, ...]
     experts: tuple[str, ...]
     strategies: Mapping[str, float]
     advice: Mapping[str, tuple[str, ...]]

@@ -56,8 +56,8 @@ class _SlotLayer(CacheLayerMixin):
 
     def __init__(self, slots: int, heads: int, length: int, width: int, dtype: torch.dtype, device: torch.device):
         super().__init__()
-        self.keys = torch.zeros(slots, heads, length, width, dtype=dtype, device=device)
-        self.values = torch.zeros_like(self.keys)
+        self.keys: torch.Tensor = torch.zeros(slots, heads, length, width, dtype=dtype, device=device)
+        self.values: torch.Tensor = torch.zeros_like(self.keys)
         self.is_initialized = True
         self.first, self.last, self.width = 0, 0, 0
         self.positions = torch.zeros(0, 0, dtype=torch.long)
@@ -231,12 +231,8 @@ class EmbeddedEngine:
                 state.generating = False
                 seq = self._rows[state.row]
                 assert seq is not None
-                done.append(
-                    Completion(
-                        seq, tuple(state.ids[state.start :]), tuple(state.logp), tuple(state.versions),
-                        "end" if end else "length",
-                    )  # fmt: skip
-                )
+                ids, stop = tuple(state.ids[state.start :]), "end" if end else "length"
+                done.append(Completion(seq, ids, tuple(state.logp), tuple(state.versions), stop))
         return done
 
 

@@ -64,7 +64,7 @@ class Worker:
 
     def receive(self, timeout_s: float | None = None) -> list[Any]:
         """Messages that are there, waiting up to `timeout_s` for the first (None = for ever, 0 = not at all)."""
-        out = []
+        out: list[Any] = []
         try:
             while self.connection.poll(timeout_s if not out else 0):
                 out.append(self.connection.recv())

@@ -1,269 +1,44 @@
-"""Rollouts: policies play tasks, the verifier speaks, and every token is recorded.
-
-    submit(jobs) ─► admission (a free slot) ─► engine.add ─► engine.step ─► world.act ─► engine.add … ─► grade ─► Trajectory
-
-The loop is one thread in lockstep with its engine: worlds answer between two decoding steps. Nothing in it depends
-on timing, so the same jobs give the same trajectories. The same code serves training, evaluation and replay.
-"""
+"""Stage 1, dual track: scripted or model teachers and the weak model play the same training tasks."""
 
 from __future__ import annotations
 
-import time
-from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
-
-from noria.core.errors import SandboxError, boundary
-from noria.core.protocols import Completion, Engine, Episode, World
-from noria.core.types import EDITED, Hint, Observation, Outcome, Task, Trajectory, Turn
-from noria.tokens.record import RecordBuilder
-from noria.tokens.renderer import Renderer
+from noria.core.types import Task
+from noria.stages.context import Context, save_trajectories
+from noria.stages.roller import Job
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of one episode. A rollout that hits one stops with a reason; it is graded as it stands."""
-
-    max_turns: int = 12
-    max_new_tokens: int = 160
-    max_tokens: int = 448
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One rollout to do.
-
-    `id` becomes the trajectory's. With `strategy` a scripted policy plays; else the engine does, under `hint`
-    if given. `start` continues another trajectory from just before its turn `start_turn`.
-    """
-
-    id: str
-    task: Task
-    seed: int
-    strategy: str = ""
-    source: str = "student"
-    hint: Hint | None = None
-    start: Trajectory | None = None
-    start_turn: int = 0
-
-
-@dataclass(slots=True)
-class _Live:
-    job: Job
-    episode: Episode
-    record: RecordBuilder
-    turns: list[Turn]
-    began: float
-    version: int
-    thought: str = ""
-    thought_start: int | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
-
-
-class Roller:
-    """Drives many episodes through one engine; see the module for the flow."""
-
-    def __init__(
-        self, worlds: Mapping[str, World], renderer: Renderer, engine: Engine | None, limits: Limits, slots: int
-    ) -> None:
-        self.worlds, self.renderer, self.engine, self.limits = worlds, renderer, engine, limits
-        self._slots = slots
-        self._queue: deque[Job] = deque()
-        self._live: dict[int, _Live] = {}
-        self._next = 0
-        self._base: tuple[str, int, Episode] | None = None
-
-    @property
-    def pending(self) -> int:
-        """Rollouts submitted and not yet returned."""
-        return len(self._queue) + len(self._live)
-
-    def submit(self, jobs: Iterable[Job]) -> None:
-        self._queue.extend(jobs)
-
-    def step(self) -> list[Trajectory]:
-        """Admit what fits, advance the engine once, and return the rollouts that ended."""
-        done: list[Trajectory] = []
-        while self._queue and len(self._live) < self._slots:
-            job = self._queue.popleft()
-            if job.strategy:
-                done.append(self.play(job))
-                if len(done) >= 32:
-                    return done
-                continue
-            ended = boundary(lambda job=job: self._start(job), lambda fault, job=job: self._lost(job, fault))  # type: ignore[misc]
-            if ended is not None:
-                done.append(ended)
-        if self._live:
-            assert self.engine is not None
-            for completion in self.engine.step():
-                live = self._live[completion.seq]
-                ended = boundary(
-                    lambda c=completion: self._advance(c),  # type: ignore[misc]
-                    lambda fault, live=live: self._finish_unknown(live, fault),  # type: ignore[misc]
-                )
-                if ended is not None:
-                    self.engine.drop(completion.seq)
-                    del self._live[completion.seq]
-                    done.append(ended)
-        return done
-
-    def play(self, job: Job) -> Trajectory:
-        """A scripted policy plays the whole episode."""
-        return boundary(lambda: self._play(job), lambda fault: self._lost(job, fault))
-
-    def close(self) -> None:
-        """Release every open episode."""
-        for live in self._live.values():
-            live.episode.close()
-        if self._base:
-            self._base[2].close()
-        self._live.clear()
-        self._queue.clear()
-
-    def _play(self, job: Job) -> Trajectory:
-        world = self.worlds[job.task.world]
-        episode, began = world.open(job.task), time.monotonic()
-        policy = world.policy(job.task, job.strategy, job.seed)
-        record = RecordBuilder()
-        record.rendered(self.renderer.prompt(job.task))
-        live = _Live(job, episode, record, [], began, 0)
-        trajectory: Trajectory | None = None
-        while trajectory is None:
-            messages = [m for turn in live.turns for m in turn_messages(turn)]
-            message = policy(messages)
-            ids = self.renderer.message(message)
-            span = record.written(ids, self.renderer.roles(ids), job.source)
-            trajectory = self._respond(live, message, span)
-        return trajectory
-
-    def _start(self, job: Job) -> Trajectory | None:
-        assert self.engine is not None
-        world = self.worlds[job.task.world]
-        record, turns = RecordBuilder(), []
-        if job.start is not None:
-            episode = self._fork(world, job)
-            turns = list(job.start.turns[: job.start_turn])
-            cut = len(job.start.record)
-            if job.start_turn < len(job.start.turns):
-                cut = job.start.turns[job.start_turn].token_start
-            record.prefix(job.start.record, cut)
-        else:
-            episode = world.open(job.task)
-            record.rendered(self.renderer.prompt(job.task, job.hint.text if job.hint else ""))
-        live = _Live(job, episode, record, turns, time.monotonic(), getattr(self.engine, "version", 0))
-        if job.hint and job.hint.thought:
-            live.thought = f"<think>{job.hint.thought}"
-            ids = self.renderer.encode(live.thought)
-            live.thought_start = record.written(ids, self.renderer.roles(ids), EDITED)[0]
-        if len(record) + 2 >= self.limits.max_tokens:
-            return self._finish(live, "token_limit")
-        self._live[self._next] = live
-        self.engine.add(self._next, record.ids, self.limits.max_new_tokens, job.seed)
-        self._next += 1
-        return None
-
-    def _fork(self, world: World, job: Job) -> Episode:
-        """A copy of the episode as it stood before turn `start_turn`; the replay itself is done once per point."""
-        start, k = job.start, job.start_turn
-        assert start is not None
-        if self._base is None or self._base[:2] != (start.id, k):
-            episode = world.open(job.task)
-            for turn in start.turns[:k]:
-                seen = episode.act(turn.message)
-                if seen.text != turn.observation:
-                    raise SandboxError(f"replay of {start.id} diverged: got {seen.text!r}")
-            if self._base is not None:
-                self._base[2].close()
-            self._base = (start.id, k, episode)
-        return self._base[2].fork()
-
-    def _advance(self, completion: Completion) -> Trajectory | None:
-        live = self._live[completion.seq]
-        text = live.thought + self.renderer.decode(completion.ids)
-        continued = live.thought_start is not None
-        span = live.record.sampled(
-            completion.ids, self._roles(live, completion), completion.logp, completion.versions, same_turn=continued
-        )
-        if live.thought_start is not None:
-            span = (live.thought_start, span[1])
-        live.thought, live.thought_start = "", None
-        if completion.stop == "length":
-            live.turns.append(Turn(text, "", *span))
-            return self._finish(live, "token_limit")
-        before = len(live.record)
-        ended = self._respond(live, text, span)
-        if ended is None:
-            assert self.engine is not None
-            ids = live.record.ids[before:]
-            self.engine.add(completion.seq, ids, self.limits.max_new_tokens, live.job.seed)
-        return ended
-
-    def _roles(self, live: _Live, completion: Completion) -> tuple[Any, ...]:
-        if not live.thought:
-            return self.renderer.roles(completion.ids)
-        head = self.renderer.encode(live.thought)
-        return self.renderer.roles((*head, *completion.ids))[len(head) :]
-
-    def _respond(self, live: _Live, message: str, span: tuple[int, int]) -> Trajectory | None:
-        """The world answers a finished turn; None while the episode goes on."""
-        seen: Observation = live.episode.act(message)
-        live.turns.append(Turn(message, "" if seen.done else seen.text, *span))
-        if seen.done:
-            return self._finish(live, "done")
-        if len(live.turns) >= self.limits.max_turns:
-            return self._finish(live, "turn_limit")
-        piece = self.renderer.observation(seen.text)
-        if len(live.record) + len(piece.ids) + 2 >= self.limits.max_tokens:
-            return self._finish(live, "token_limit")
-        live.record.rendered(piece)
-        return None
-
-    def _finish(self, live: _Live, stop: str) -> Trajectory:
-        outcome = boundary(live.episode.grade, lambda fault: Outcome.unknown(f"{type(fault).__name__}: {fault}"))
-        live.episode.close()
-        return self._trajectory(live, stop, outcome)
-
-    def _finish_unknown(self, live: _Live, fault: BaseException) -> Trajectory:
-        live.episode.close()
-        return self._trajectory(live, _stop_of(fault), Outcome.unknown(f"{type(fault).__name__}: {fault}"))
-
-    def _lost(self, job: Job, fault: BaseException) -> Trajectory:
-        record = RecordBuilder()
-        record.rendered(self.renderer.prompt(job.task))
-        outcome = Outcome.unknown(f"{type(fault).__name__}: {fault}")
-        return Trajectory(job.id, job.task, job.source, (), record.freeze(), outcome, _stop_of(fault), seed=job.seed)
-
-    def _trajectory(self, live: _Live, stop: str, outcome: Outcome) -> Trajectory:
-        job = live.job
-        return Trajectory(
-            id=job.id,
-            task=job.task,
-            source=job.source,
-            turns=tuple(live.turns),
-            record=live.record.freeze(),
-            outcome=outcome,
-            stop=stop,
-            hint=job.hint.text if job.hint else "",
-            seed=job.seed,
-            version=live.version,
-            seconds=time.monotonic() - live.began,
+def run(ctx: Context) -> None:
+    """Make the artifact `rollout`: every trajectory, right or wrong; only the verifier decided which."""
+    name = ctx.name("rollout")
+    if ctx.run.done(name):
+        return
+    with ctx.run.artifact(name, seed=ctx.seed("rollout")) as work:
+        tasks = ctx.train_tasks()
+        jobs = [job for world in tasks for task in tasks[world] for job in _jobs(ctx, task)]
+        ctx.use(ctx.weak, ctx.recipe.rollout.temperature)
+        found = ctx.roll(jobs, work)
+        save_trajectories(work, found)
+        work.count_in(tasks=sum(map(len, tasks.values())))
+        weak = [t for t in found if t.source == "student"]
+        work.count_out(
+            trajectories=len(found),
+            teacher_solved=sum(t.solved for t in found) - sum(t.solved for t in weak),
+            weak=len(weak),
+            weak_solved=sum(t.solved for t in weak),
+            unknown=sum(not t.outcome.known for t in found),
         )
 
 
-def turn_messages(turn: Turn) -> list[Any]:
-    """The messages of one turn."""
-    from noria.core.types import Message
-
-    said = [Message("assistant", turn.message)]
-    return [*said, Message("tool", turn.observation)] if turn.observation else said
-
-
-def _stop_of(fault: BaseException) -> str:
-    return "sandbox" if isinstance(fault, SandboxError) else "engine"
-
-
-def with_attempt(job: Job, attempt: int) -> Job:
-    """The same job once more, under a seed of its own."""
-    return replace(job, seed=job.seed + 1_000_003 * attempt)
+def _jobs(ctx: Context, task: Task) -> list[Job]:
+    table = ctx.recipe.rollout
+    jobs = []
+    for teacher, entry in ctx.recipe.teachers.items():
+        strategy = str(entry.options.get("strategy", ""))
+        if not strategy:
+            continue
+        for k in range(table.teacher_samples_per_task):
+            seed = ctx.seed("teacher", teacher, task.id, k)
+            jobs.append(Job(f"{task.id}/{teacher}/{k}", task, seed, strategy, source=f"teacher:{teacher}"))
+    for k in range(table.samples_per_task):
+        jobs.append(Job(f"{task.id}/weak/{k}", task, ctx.seed("weak", task.id, k)))
+    return jobs

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from noria.core import registry
 from noria.core.errors import EngineError
 from noria.core.recipe import Recipe, from_json
-from noria.core.types import Outcome, Trajectory
-from noria.stages.rollout import Job, Limits, Roller, with_attempt
+from noria.core.types import Trajectory
+from noria.stages.roller import Job, Limits, Roller, with_attempt
 from noria.tokens.renderer import Renderer
 
 
@@ -37,6 +36,16 @@ class Load:
     version: int
     temperature: float | None = None
     limits: Limits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clear:
+    """Forget every rollout that is queued or in flight; answered by `Cleared`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """Nothing older follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +96,9 @@ class RolloutService:
             if message.limits is not None:
                 self.roller.limits = message.limits
             self._out.append(Loaded(message.version, hashlib.sha256(message.weights).hexdigest()))
+        elif isinstance(message, Clear):
+            self.roller.clear()
+            self._out.append(Cleared())
         else:
             self.roller.submit(message)
 
@@ -98,7 +110,7 @@ class RolloutService:
         return [*out, *self.roller.step()] if self.roller.pending else out
 
     def close(self) -> None:
-        self.roller.close()
+        self.roller.clear()
         for world in self.worlds.values():
             world.close()
         if self._sandbox is not None:
@@ -140,6 +152,16 @@ class Pool:
         (loaded, *rest) = worker.receive()
         if not isinstance(loaded, Loaded) or loaded.checksum != checksum or rest:
             raise EngineError(f"worker {index} didn't confirm its weights: got {loaded!r}")
+
+    def reset(self) -> None:
+        """Make every worker forget its rollouts; what it said before that is thrown away."""
+        for index, worker in enumerate(self.executor.workers):
+            try:
+                worker.send(Clear())
+                while not any(isinstance(message, Cleared) for message in worker.receive()):
+                    pass
+            except EngineError:
+                self.revive(index)
 
     def run(self, jobs: Sequence[Job], progress: Callable[[Trajectory], None] | None = None) -> list[Trajectory]:
         """Trajectories in the order of the jobs. Unknown outcomes are retried; a job may stay unknown.
@@ -198,7 +220,3 @@ def unknown_share(trajectories: Sequence[Trajectory]) -> float:
     """Share of rollouts about which nothing is known."""
     return sum(not t.outcome.known for t in trajectories) / max(1, len(trajectories))
 
-
-def lost(job: Job, reason: str) -> Outcome:
-    """The outcome of a rollout that infrastructure lost."""
-    return Outcome.unknown(f"{job.id}: {reason}")

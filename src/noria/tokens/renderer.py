@@ -17,6 +17,7 @@ from typing import Any
 from noria.core.errors import UserError
 from noria.core.types import Message, Task, TokenRole, Tool
 
+_CLOSERS = {"think": "</think>", "tool_args": "</call>"}
 _A, _B, _C, _D = "alpha7", "beta7", "gamma7", "delta7"
 
 
@@ -77,14 +78,14 @@ class Renderer:
         messages = [Message("system", task.system), Message("user", user)]
         text = self._template(messages, task.tools, generate=True)
         ids = self.encode(text)
-        return Piece(ids, ("user",) * len(ids))
+        return Piece(ids, _same("user", len(ids)))
 
     def observation(self, text: str, ended: bool = True) -> Piece:
         """What follows an assistant turn: its end (unless the model sampled it), the tool message, the next start."""
         between = self._between if ended else self._end_text + self._between
         glue, seen, after = self.encode(between), self.encode(text), self.encode(self._after)
-        roles: tuple[TokenRole, ...] = ("glue",) * len(glue) + ("observation",) * len(seen)
-        return Piece(glue + seen + after, roles + ("glue",) * len(after))
+        roles = _same("glue", len(glue)) + _same("observation", len(seen)) + _same("glue", len(after))
+        return Piece(glue + seen + after, roles)
 
     def message(self, text: str) -> tuple[int, ...]:
         """Ids of an assistant message that somebody wrote (a teacher, an editor), with its end-of-turn token."""
@@ -93,7 +94,8 @@ class Renderer:
     def roles(self, ids: Sequence[int]) -> tuple[TokenRole, ...]:
         """What each token of an assistant message is: think, tool_name, tool_args or answer."""
         out: list[TokenRole] = []
-        text, state, opened = "", "answer", ""
+        text, opened = "", ""
+        state: TokenRole = "answer"
         for token in ids:
             piece = self._pieces[token] if token < self.vocab_size else ""
             text = (text + piece)[-64:]
@@ -101,14 +103,12 @@ class Renderer:
                 state = "think"
             elif "<call" in piece or (state == "answer" and text.endswith("<call")):
                 state, opened = "tool_name", ""
-            out.append(state)  # type: ignore[arg-type]
+            out.append(state)
             if state == "tool_name":
                 opened += piece
                 if ">" in opened:
                     state = "tool_args"
-            elif state == "think" and text.endswith("</think>"):
-                state = "answer"
-            elif state == "tool_args" and text.endswith("</call>"):
+            elif state != "answer" and text.endswith(_CLOSERS[state]):
                 state = "answer"
         return tuple(out)
 
@@ -150,6 +150,10 @@ class Renderer:
                 "set eos_token to the template's end-of-turn token"
             )
         return between[len(end_text) :], after
+
+
+def _same(role: TokenRole, n: int) -> tuple[TokenRole, ...]:
+    return (role,) * n
 
 
 def tool_schema(tool: Tool) -> dict[str, Any]:

@@ -140,6 +140,7 @@ class ArithmeticWorld:
 
     name = "arithmetic"
     experts = ("careful", "direct")
+    splits: tuple[Split, ...] = draws.SPLITS
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -11,7 +11,7 @@ from noria.core.errors import PolicyError
 from noria.core.protocols import Policy, Sandbox
 from noria.core.types import Message, Observation, Outcome, Split, Task
 from noria.envs.ledger.habits import EXPERTS, HABITS, make_policy
-from noria.envs.ledger.instances import NAME, accounts_of, draw_tasks, named_in, required
+from noria.envs.ledger.instances import NAME, SPLITS, accounts_of, draw_tasks, named_in, required
 from noria.envs.ledger.service import SUBMIT, Account, Ledger, check_arguments
 from noria.tokens.calls import parse
 
@@ -165,6 +165,7 @@ class LedgerWorld:
         self.experts = EXPERTS
         self.strategies: Mapping[str, float] = {name: habit.weight for name, habit in HABITS.items()}
         self.advice = ADVICE
+        self.splits: tuple[Split, ...] = SPLITS
 
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
         """`n` distinct tasks of "train", "heldout" or "unseen" (combinations that training never shows)."""

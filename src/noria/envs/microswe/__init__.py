@@ -2,4 +2,7 @@
 
 from noria.envs.microswe.world import Config, build
 
-__all__ = ["Config", "build"]
+#: Its tests run in the sandbox.
+NEEDS_SANDBOX = True
+
+__all__ = ["NEEDS_SANDBOX", "Config", "build"]

@@ -143,6 +143,7 @@ class MicroSwe:
     experts = policies.EXPERTS
     strategies = policies.STRATEGIES
     advice = ADVICE
+    splits: tuple[Split, ...] = ("train", "heldout", "unseen")
 
     def __init__(self, config: Config, sandbox: Sandbox | None) -> None:
         self.config = config

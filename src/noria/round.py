@@ -1,0 +1,82 @@
+"""The round: a model's own failures become the next model. This is the outer spine; read it top to bottom.
+
+    rollout ─► pair ─► analyze ─► hint ─► resample ─► curate ─► phases ─► evaluate ─► gate ─► next round
+
+Every stage turns finished artifacts into one artifact whose manifest is written last, so a run that died goes on at
+the first artifact that is missing.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import shutil
+from pathlib import Path
+
+from noria.core.recipe import Recipe
+from noria.core.store import Run
+from noria.stages import analyze, curate, gate, hint, pair, resample, rollout, train
+from noria.stages.context import Context
+from noria.stages.evaluate import OUTCOMES, SCORES, collect, evaluate
+from noria.stages.models import resolve_model
+from noria.stages.worker import Pool, open_worlds
+from noria.tokens.renderer import Renderer
+from noria.web.report import write_report
+
+
+def run_recipe(recipe: Recipe, run: Run) -> None:
+    """Run, or go on with, all rounds of a recipe in its run folder."""
+    weak = resolve_model(recipe.student.model)
+    worlds, sandbox = open_worlds(recipe)
+    renderer = Renderer.load(weak)
+    pool = Pool(recipe, weak)
+    try:
+        for number in range(1, recipe.rounds + 1):
+            ctx = Context(recipe, run, number, weak, worlds, renderer, pool)
+            weak = run_round(ctx)
+            write_report(run)
+    finally:
+        pool.close()
+        if sandbox is not None:
+            sandbox.close()
+    run.event("run_end", report=str(run.path / "report.html"))
+
+
+def run_round(ctx: Context) -> Path:
+    """One round; returns the folder of the next round's weak model."""
+    _evaluate_weak(ctx)
+    rollout.run(ctx)
+    pair.run(ctx)
+    analyze.run(ctx)
+    hint.run(ctx)
+    resample.run(ctx)
+    curate.run(ctx)
+    models = []
+    for model, make in train.plan(ctx):
+        make()
+        gc.collect()
+        evaluate(ctx, model.label, model.folder, model.worlds, unseen=model.label == "final")
+        models.append(model)
+    collect(ctx, ["weak", *(model.label for model in models)])
+    verdict = gate.run(ctx, models[-1].label if models else "weak")
+    ctx.run.event("verdict", round=ctx.round, promoted=verdict.promoted, reason=verdict.reason)
+    return models[-1].folder if verdict.promoted else ctx.weak
+
+
+def _evaluate_weak(ctx: Context) -> None:
+    """Score the weak model; from the second round on it was scored before, under another name or round."""
+    name = ctx.name("evaluate-weak")
+    if ctx.run.done(name) or ctx.round == 1:
+        evaluate(ctx, "weak", ctx.weak, list(ctx.worlds), unseen=True)
+        return
+    before = ctx.round - 1
+    promoted = json.loads((ctx.run.folder(f"round-{before}/gate") / gate.VERDICT).read_text())["promoted"]
+    source = f"round-{before}/evaluate-{'final' if promoted else 'weak'}"
+    with ctx.run.artifact(name, inputs=[source], seed=ctx.recipe.seed) as work:
+        folder = ctx.run.folder(source)
+        scores = [score | {"model": "weak"} for score in json.loads((folder / SCORES).read_text())]
+        (work.path / SCORES).write_text(json.dumps(scores, indent=1), encoding="utf-8")
+        shutil.copyfile(folder / OUTCOMES, work.path / OUTCOMES)
+        counts = ctx.run.manifest(source)["counts"]
+        work.count_in(**counts["in"])
+        work.count_out(**counts["out"])

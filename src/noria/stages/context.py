@@ -1,0 +1,122 @@
+"""What every stage is handed: the recipe, the run folder, the worlds and the pool of workers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from noria.core.codec import read_jsonl, write_jsonl
+from noria.core.errors import EngineError
+from noria.core.recipe import Recipe
+from noria.core.store import Artifact, Run
+from noria.core.types import Split, Task, Trajectory
+from noria.stages.roller import Job, Limits
+from noria.stages.worker import Pool, unknown_share
+from noria.tokens.renderer import Renderer
+
+TRAJECTORIES = "trajectories.jsonl"
+
+
+@dataclass(frozen=True)
+class Context:
+    """One round of one run. `weak` is the folder of the round's weak model."""
+
+    recipe: Recipe
+    run: Run
+    round: int
+    weak: Path
+    worlds: Mapping[str, Any]
+    renderer: Renderer
+    pool: Pool
+
+    def name(self, stage: str) -> str:
+        """Name of a stage's artifact."""
+        return f"round-{self.round}/{stage}"
+
+    def seed(self, *parts: object) -> int:
+        """A seed that depends on the recipe's seed, the round and `parts` alone; 62 bits."""
+        return derive(self.recipe.seed, self.round, *parts)
+
+    def train_tasks(self) -> dict[str, list[Task]]:
+        """The round's training tasks by world."""
+        return {
+            name: named(world.tasks("train", self.recipe.env[name].config().tasks, self.seed("tasks", name) % (1 << 31)), name)
+            for name, world in self.worlds.items()
+        }
+
+    def heldout_tasks(self, world: str, split: Split, n: int) -> list[Task]:
+        """Held-out tasks: the same for every model and round of the run."""
+        return heldout(self.worlds[world], world, split, n, self.recipe.seed)
+
+    def limits(self, evaluation: bool = False) -> Limits:
+        """Bounds of an episode in rollouts or in evaluation."""
+        table = self.recipe.eval if evaluation else self.recipe.rollout
+        return Limits(table.max_turns, table.max_new_tokens, table.max_tokens)
+
+    def use(self, model: Path, temperature: float, evaluation: bool = False) -> None:
+        """Make the workers sample from this checkpoint."""
+        weights = (model / "model.safetensors").read_bytes()
+        self.pool.load(weights, 0, temperature, self.limits(evaluation))
+
+    def roll(self, jobs: Sequence[Job], work: Artifact) -> list[Trajectory]:
+        """Run jobs, tell the live view, and refuse to go on when infrastructure is ill.
+
+        Raises:
+            EngineError: more outcomes are unknown than `rollout.max_unknown` allows.
+        """
+        counter = Counter(work, len(jobs))
+        found = self.pool.run(jobs, counter)
+        share = unknown_share(found)
+        if share > self.recipe.rollout.max_unknown:
+            reason = next((t.outcome.reason for t in found if not t.outcome.known), "")
+            raise EngineError(
+                f"{share:.0%} of outcomes are unknown, more than rollout.max_unknown = "
+                f"{self.recipe.rollout.max_unknown}; the first reason: {reason}"
+            )
+        return found
+
+
+class Counter:
+    """Counts rollouts for the live view."""
+
+    def __init__(self, work: Artifact, total: int) -> None:
+        self.work, self.total, self.done, self.solved = work, total, 0, 0
+
+    def __call__(self, trajectory: Trajectory) -> None:
+        self.done += 1
+        self.solved += trajectory.solved
+        self.work.progress(self.done, self.total, solved=self.solved)
+
+
+def derive(*parts: object) -> int:
+    """A 62-bit seed from any plain parts."""
+    digest = hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 2
+
+
+def named(tasks: Sequence[Task], world: str) -> list[Task]:
+    """Tasks that carry the recipe's name of their world."""
+    from dataclasses import replace
+
+    return [task if task.world == world else replace(task, world=world) for task in tasks]
+
+
+def heldout(world: Any, name: str, split: Split, n: int, seed: int) -> list[Task]:
+    """Held-out tasks of a world under a run's seed."""
+    return named(world.tasks(split, n, derive(seed, "heldout", name) % (1 << 31)), name)
+
+
+def load_trajectories(ctx: Context, stage: str) -> list[Trajectory]:
+    """The trajectories of a finished stage."""
+    return list(read_jsonl(ctx.run.folder(ctx.name(stage)) / TRAJECTORIES, Trajectory))
+
+
+def save_trajectories(work: Artifact, trajectories: Sequence[Trajectory]) -> None:
+    """Write a stage's trajectories."""
+    write_jsonl(work.path / TRAJECTORIES, trajectories)
+
+
+Progress = Callable[[Trajectory], None]

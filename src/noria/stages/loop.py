@@ -1,0 +1,307 @@
+"""The step: one asynchronous loop over which reinforcement, distillation and token efficiency are recipes.
+
+      task source ──groups──► actor (worker process) ──rollouts──► groups in order of admission
+           ▲                       ▲                                        │ reward, annotate (signal)
+           │ admits while          │ weights, version + 1                   ▼
+           │ groups ahead <        └───────────────────── learner: score pi_old ► prepare ► mini-batches ► optimiser
+           └ (1 + max_staleness) · prompts_per_step
+
+Actor and learner run at the same time. Staleness is bounded by admission alone: the actor may be ahead by
+`max_staleness` steps, and no rollout is thrown away for being slow. Groups are consumed in the order in which they
+were admitted, so fast tasks have no advantage. After each step everything that a continuation needs is written to
+one file and renamed: weights, optimiser, the cursor of consumed groups. A killed phase resumes there; groups
+that were in flight are rolled out again, those that were trained are not.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from noria.core import registry
+from noria.core.errors import EngineError
+from noria.core.recipe_phases import Optimised, Sampled
+from noria.core.store import Artifact
+from noria.core.types import Task, Trajectory
+from noria.losses.base import Loss
+from noria.stages.context import Context, derive
+from noria.stages.roller import Job
+from noria.stages.signals import Signal
+from noria.stages.worker import Load, Loaded
+from noria.trainers.local import LocalTrainer
+from noria.trainers.rows import Row
+
+STATE = "state.pt"
+
+
+class TaskSource:
+    """Group numbers to tasks: worlds strictly in turn, each world's tasks shuffled anew every epoch."""
+
+    def __init__(self, tasks: Mapping[str, Sequence[Task]], seed: int) -> None:
+        self.worlds = list(tasks)
+        self.tasks, self.seed = tasks, seed
+
+    def task(self, group: int) -> Task:
+        """The task of group `group`: the same in every run with this seed."""
+        turn, which = divmod(group, len(self.worlds))
+        world = self.worlds[which]
+        epoch, at = divmod(turn, len(self.tasks[world]))
+        order = np.random.default_rng(derive(self.seed, world, epoch)).permutation(len(self.tasks[world]))
+        return self.tasks[world][int(order[at])]
+
+
+@dataclass
+class Actor:
+    """The learner's side of the actor: what is admitted, in flight and finished, by group."""
+
+    ctx: Context
+    source: TaskSource
+    rollouts: int
+    seed: int
+    index: int = 0
+    admitted: int = 0
+    deaths: int = 0
+    finished: dict[int, dict[int, Trajectory]] = field(default_factory=dict)
+    owed: dict[str, Job] = field(default_factory=dict)
+    retried: dict[str, int] = field(default_factory=dict)
+    weights: Load | None = None
+
+    def admit(self, upto: int) -> None:
+        """Send groups until `upto` groups were ever admitted."""
+        jobs = []
+        while self.admitted < upto:
+            task = self.source.task(self.admitted)
+            for k in range(self.rollouts):
+                key = f"g{self.admitted}/{k}"
+                jobs.append(Job(key, task, derive(self.seed, self.admitted, k)))
+            self.admitted += 1
+        if jobs:
+            self.owed |= {job.id: job for job in jobs}
+            self._send(jobs)
+
+    def load(self, weights: bytes, version: int, temperature: float) -> None:
+        """Give the actor new weights; they take effect between two decoding steps."""
+        self.weights = Load(weights, version, temperature, self.ctx.limits())
+        self._send(self.weights)
+
+    def take(self, group: int) -> list[Trajectory]:
+        """Wait for a group and hand it out."""
+        while len(self.finished.get(group, ())) < self.rollouts:
+            self.listen(None)
+        return [t for _, t in sorted(self.finished.pop(group).items())]
+
+    def listen(self, timeout_s: float | None) -> None:
+        """Take in what the actor has to say."""
+        try:
+            for message in self.ctx.pool.executor.workers[self.index].receive(timeout_s):
+                self._hear(message)
+        except EngineError:
+            self._revive()
+
+    def _hear(self, message: Any) -> None:
+        if isinstance(message, Loaded):
+            return
+        job = self.owed.pop(message.id, None)
+        if job is None:
+            return
+        tries = self.retried.get(job.id, 0)
+        if not message.outcome.known and tries < self.ctx.pool.retries:
+            self.retried[job.id] = tries + 1
+            self.owed[job.id] = job
+            self._send([job])
+            return
+        group, k = job.id.removeprefix("g").split("/")
+        self.finished.setdefault(int(group), {})[int(k)] = message
+
+    def _send(self, message: Any) -> None:
+        try:
+            self.ctx.pool.executor.workers[self.index].send(message)
+        except EngineError:
+            self._revive()
+
+    def _revive(self) -> None:
+        self.deaths += 1
+        if self.deaths > self.ctx.pool.retries:
+            raise EngineError(f"the actor died {self.deaths} times in one phase")
+        worker = self.ctx.pool.executor.workers[self.index]
+        worker.restart()
+        if self.weights is not None:
+            worker.send(self.weights)
+        worker.send(list(self.owed.values()))
+
+
+@dataclass
+class Phase:
+    """One sampled phase at work."""
+
+    ctx: Context
+    work: Artifact
+    config: Sampled
+    trainer: LocalTrainer
+    signal: Signal
+    source: TaskSource
+    label: str
+
+    def run(self) -> None:
+        """Train for `config.steps` steps from where the saved state stands.
+
+        Raises:
+            EngineError: the actor died too often.
+            BadStep: a step was not finite; the last good state is kept.
+        """
+        c, ctx = self.config, self.ctx
+        self.trainer.configure(c.lr, c.betas, c.weight_decay, c.grad_norm)
+        step, cursor, consumed = self._restore()
+        actor = Actor(ctx, self.source, c.rollouts_per_prompt, ctx.seed(self.label), admitted=cursor)
+        ctx.pool.reset()
+        actor.load(self.trainer.weights(), step, c.temperature)
+        terms = build_terms(c)
+        while step < c.steps:
+            began = time.monotonic()
+            ahead = (1 + c.max_staleness) * c.prompts_per_step
+            rows, groups, facts = self._collect(actor, cursor, ahead)
+            waited = time.monotonic() - began
+            cursor += len(groups)
+            actor.admit(cursor + ahead if step + 1 < c.steps else actor.admitted)
+            facts |= self._learn(rows, terms, step)
+            step += 1
+            consumed += [[g, self.source.task(g).id] for g in groups]
+            self._save(step, cursor, consumed)
+            actor.load(self.trainer.weights(), step, c.temperature)
+            facts |= {"time/wait": waited, "time/step": time.monotonic() - began}
+            ctx.run.metrics({"phase": self.label, "step": step, **facts})
+            self.work.progress(step, c.steps, reward=round(facts["reward/mean"], 3))
+        ctx.pool.reset()
+        self.work.count_out(groups=len(consumed), steps=step)
+
+    def _collect(self, actor: Actor, cursor: int, ahead: int) -> tuple[list[Row], list[int], dict[str, float]]:
+        """Consume groups in order until enough of them teach something, or the cap of refills is reached."""
+        c = self.config
+        groups: list[int] = []
+        rows: list[Row] = []
+        useful = 0
+        rollouts: list[Trajectory] = []
+        while useful < c.prompts_per_step and len(groups) < (1 + c.max_refills) * c.prompts_per_step:
+            group = cursor + len(groups)
+            actor.admit(max(group + 1, cursor + ahead))
+            finished = actor.take(group)
+            rollouts += finished
+            groups.append(group)
+            made = self.signal.rows(group, finished)
+            rows += made
+            useful += bool(made)
+        return rows, groups, describe(rollouts, len(groups), useful, self._version_now(actor))
+
+    @staticmethod
+    def _version_now(actor: Actor) -> int:
+        return actor.weights.version if actor.weights else 0
+
+    def _learn(self, rows: list[Row], terms: Mapping[str, Loss], step: int) -> dict[str, float]:
+        c = self.config
+        facts: dict[str, float] = {"rows": float(len(rows))}
+        if not rows:
+            return facts
+        for row, logp in zip(rows, self.trainer.score(rows, c.temperature), strict=True):
+            row.logp_old = logp
+        facts |= self.signal.prepare(rows)
+        self.trainer.set_lr(c.lr * schedule(c, step))
+        coefficients = {name: table.coef for name, table in c.loss.items()}
+        found: list[dict[str, float]] = []
+        for part in split(rows, c.minibatches, derive(self.ctx.recipe.seed, self.label, step)):
+            found.append(
+                self.trainer.step(
+                    part, terms, coefficients, c.temperature, c.tokens_per_micro_batch, self.signal.rewrite
+                )
+            )
+        for key in found[0]:
+            facts[key] = float(np.mean([f[key] for f in found if key in f]))
+        return facts
+
+    def _save(self, step: int, cursor: int, consumed: list[list[Any]]) -> None:
+        state = {"trainer": self.trainer.state(), "step": step, "cursor": cursor, "consumed": consumed}
+        save_state(self.work.path / STATE, state)
+
+    def _restore(self) -> tuple[int, int, list[list[Any]]]:
+        state = load_state(self.work.path / STATE)
+        if state is None:
+            return 0, 0, []
+        self.trainer.restore(state["trainer"])
+        return state["step"], state["cursor"], state["consumed"]
+
+
+def describe(rollouts: Sequence[Trajectory], groups: int, useful: int, version: int) -> dict[str, float]:
+    """Metrics of the rollouts of one step. Rewards are means over known outcomes, shares over all rollouts."""
+    known = [t.outcome.reward for t in rollouts if t.outcome.reward is not None]
+    ages = [version - min(v for v in t.record.versions if v >= 0) for t in rollouts if t.record.action_tokens]
+    n = max(1, len(rollouts))
+    return {
+        "reward/mean": float(np.mean(known)) if known else 0.0,
+        "reward/frac_zero_std": 1 - useful / max(1, groups),
+        "outcome/unknown_frac": 1 - len(known) / n,
+        "response_tokens/mean": sum(t.record.action_tokens for t in rollouts) / n,
+        "truncated_frac": sum(t.stop == "token_limit" for t in rollouts) / n,
+        "staleness/mean": float(np.mean(ages)) if ages else 0.0,
+        "staleness/max": float(max(ages, default=0)),
+        "groups": float(groups),
+    }
+
+
+def split(rows: Sequence[Row], parts: int, seed: int) -> list[list[Row]]:
+    """Cut rows into `parts` mini-batches by whole groups, groups in random order."""
+    by_group: dict[int, list[Row]] = {}
+    for row in rows:
+        by_group.setdefault(row.group, []).append(row)
+    order = list(by_group)
+    np.random.default_rng(seed).shuffle(order)
+    cut = [order[i::parts] for i in range(min(parts, len(order)))]
+    out = []
+    for groups in cut:
+        part = [row for group in groups for row in by_group[group]]
+        numbers = {group: i for i, group in enumerate(groups)}
+        for row in part:
+            row.group = numbers[row.group]
+        out.append(part)
+    return out
+
+
+def build_terms(phase: Optimised) -> dict[str, Loss]:
+    """The loss terms that a phase names, with the phase's aggregation where the term doesn't say."""
+    out: dict[str, Loss] = {}
+    shared = {key: getattr(phase, key) for key in ("aggregate", "balance") if key in type(phase).model_fields}
+    for name, table in phase.loss.items():  # type: ignore[attr-defined]
+        module = registry.resolve("losses", name)
+        out[name] = module.build(module.Config(**{**shared, **table.options}))
+    return out
+
+
+def schedule(phase: Optimised, step: int) -> float:
+    """Factor of the learning rate at a step: linear warm-up, then constant or cosine to 0."""
+    warm = min(1.0, (step + 1) / phase.warmup_steps) if phase.warmup_steps else 1.0
+    if phase.schedule == "cosine":
+        return warm * 0.5 * (1 + float(np.cos(np.pi * step / max(1, phase.steps))))
+    return warm
+
+
+def save_state(path: Path, state: Mapping[str, Any]) -> None:
+    """Write a state aside and rename it: a half-written one is never loaded."""
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("wb") as file:
+        torch.save(dict(state), file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def load_state(path: Path) -> dict[str, Any] | None:
+    """The state that `save_state` wrote, None where there is none."""
+    if not path.exists():
+        return None
+    state: dict[str, Any] = torch.load(path, weights_only=False)
+    return state

@@ -1,0 +1,31 @@
+"""Names of models to checkpoint folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from noria.core.errors import UserError
+
+BUILTIN = Path(__file__).resolve().parents[1] / "data"
+
+
+def resolve_model(name: str) -> Path:
+    """`builtin:<name>` is a model shipped in the package, anything else a folder.
+
+    Raises:
+        UserError: there is no such model, or the folder is not a checkpoint.
+    """
+    if name.startswith("builtin:"):
+        folder = BUILTIN / name.removeprefix("builtin:")
+        if not (folder / "model.safetensors").is_file():
+            there = ", ".join(f"builtin:{p.parent.name}" for p in sorted(BUILTIN.glob("*/model.safetensors")))
+            raise UserError(f"student.model must name a shipped model: got {name!r} - there is {there or 'none'}")
+        return folder
+    folder = Path(name)
+    missing = [file for file in ("config.json", "model.safetensors", "tokenizer.json") if not (folder / file).is_file()]
+    if missing:
+        raise UserError(
+            f"model must be builtin:tiny or a checkpoint folder: {str(folder)!r} lacks {', '.join(missing)} - "
+            "give the folder that save_pretrained or a run wrote"
+        )
+    return folder

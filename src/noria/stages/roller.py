@@ -1,0 +1,296 @@
+"""Rollouts: policies play tasks, the verifier speaks, and every token is recorded.
+
+    submit(jobs) ─► admission (a free slot) ─► engine.add ─► engine.step ─► world.act ─► engine.add … ─► grade ─► Trajectory
+
+The loop is one thread in lockstep with its engine: worlds answer between two decoding steps. Nothing in it depends
+on timing, so the same jobs give the same trajectories. The same code serves training, evaluation and replay.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from noria.core.errors import SandboxError, boundary
+from noria.core.protocols import Completion, Engine, Episode, Policy, World
+from noria.core.types import (
+    EDITED,
+    Hint,
+    Message,
+    Observation,
+    Outcome,
+    Task,
+    Trajectory,
+    Turn,
+)
+from noria.tokens.record import RecordBuilder
+from noria.tokens.renderer import Renderer
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one episode. A rollout that hits one stops with a reason; it is graded as it stands."""
+
+    max_turns: int = 12
+    max_new_tokens: int = 160
+    max_tokens: int = 448
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One rollout to do.
+
+    `id` becomes the trajectory's. With `strategy` a scripted policy plays, with `script` these messages are said
+    one after the other; else the engine samples, under `hint` if given. `start` continues another trajectory from
+    just before its turn `start_turn`, or from `start_token` of its record, which lies inside that turn.
+    """
+
+    id: str
+    task: Task
+    seed: int
+    strategy: str = ""
+    script: tuple[str, ...] = ()
+    source: str = "student"
+    hint: Hint | None = None
+    start: Trajectory | None = None
+    start_turn: int = 0
+    start_token: int | None = None
+
+
+@dataclass(slots=True)
+class _Live:
+    job: Job
+    episode: Episode
+    record: RecordBuilder
+    turns: list[Turn]
+    began: float
+    version: int
+    thought: str = ""
+    thought_start: int | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Roller:
+    """Drives many episodes through one engine; see the module for the flow."""
+
+    def __init__(
+        self, worlds: Mapping[str, World], renderer: Renderer, engine: Engine | None, limits: Limits, slots: int
+    ) -> None:
+        self.worlds, self.renderer, self.engine, self.limits = worlds, renderer, engine, limits
+        self._slots = slots
+        self._queue: deque[Job] = deque()
+        self._live: dict[int, _Live] = {}
+        self._next = 0
+        self._base: tuple[str, int, Episode] | None = None
+
+    @property
+    def pending(self) -> int:
+        """Rollouts submitted and not yet returned."""
+        return len(self._queue) + len(self._live)
+
+    def submit(self, jobs: Iterable[Job]) -> None:
+        self._queue.extend(jobs)
+
+    def step(self) -> list[Trajectory]:
+        """Admit what fits, advance the engine once, and return the rollouts that ended."""
+        done: list[Trajectory] = []
+        while self._queue and len(self._live) < self._slots:
+            job = self._queue.popleft()
+            if job.strategy or job.script:
+                done.append(self.play(job))
+                if len(done) >= 32:
+                    return done
+                continue
+            ended = boundary(lambda job=job: self._start(job), lambda fault, job=job: self._lost(job, fault))  # type: ignore[misc]
+            if ended is not None:
+                done.append(ended)
+        if self._live:
+            assert self.engine is not None
+            for completion in self.engine.step():
+                live = self._live[completion.seq]
+                ended = boundary(
+                    lambda c=completion: self._advance(c),  # type: ignore[misc]
+                    lambda fault, live=live: self._finish_unknown(live, fault),  # type: ignore[misc]
+                )
+                if ended is not None:
+                    self.engine.drop(completion.seq)
+                    del self._live[completion.seq]
+                    done.append(ended)
+        return done
+
+    def play(self, job: Job) -> Trajectory:
+        """A scripted policy plays the whole episode."""
+        return boundary(lambda: self._play(job), lambda fault: self._lost(job, fault))
+
+    def clear(self) -> None:
+        """Forget every rollout that is queued or in flight."""
+        for seq, live in self._live.items():
+            live.episode.close()
+            if self.engine is not None:
+                self.engine.drop(seq)
+        if self._base:
+            self._base[2].close()
+        self._base = None
+        self._live.clear()
+        self._queue.clear()
+
+    def _play(self, job: Job) -> Trajectory:
+        world = self.worlds[job.task.world]
+        episode, began = world.open(job.task), time.monotonic()
+        policy = _recited(job.script) if job.script else world.policy(job.task, job.strategy, job.seed)
+        record = RecordBuilder()
+        record.rendered(self.renderer.prompt(job.task))
+        live = _Live(job, episode, record, [], began, 0)
+        trajectory: Trajectory | None = None
+        while trajectory is None:
+            messages = [m for turn in live.turns for m in turn_messages(turn)]
+            message = policy(messages)
+            ids = self.renderer.message(message)
+            span = record.written(ids, self.renderer.roles(ids), job.source)
+            trajectory = self._respond(live, message, span)
+        return trajectory
+
+    def _start(self, job: Job) -> Trajectory | None:
+        assert self.engine is not None
+        world = self.worlds[job.task.world]
+        record, turns = RecordBuilder(), []
+        if job.start is not None:
+            episode = self._fork(world, job)
+            turns = list(job.start.turns[: job.start_turn])
+            cut = len(job.start.record)
+            if job.start_turn < len(job.start.turns):
+                cut = job.start.turns[job.start_turn].token_start
+            record.prefix(job.start.record, cut if job.start_token is None else job.start_token)
+        else:
+            episode = world.open(job.task)
+            record.rendered(self.renderer.prompt(job.task, job.hint.text if job.hint else ""))
+        live = _Live(job, episode, record, turns, time.monotonic(), getattr(self.engine, "version", 0))
+        if job.start is not None and job.start_token is not None:
+            begun = job.start.turns[job.start_turn].token_start
+            live.thought = self.renderer.decode(job.start.record.ids[begun : job.start_token])
+            live.thought_start = begun
+        elif job.hint and job.hint.thought:
+            live.thought = f"<think>{job.hint.thought}"
+            ids = self.renderer.encode(live.thought)
+            live.thought_start = record.written(ids, self.renderer.roles(ids), EDITED)[0]
+        if len(record) + 2 >= self.limits.max_tokens:
+            return self._finish(live, "token_limit")
+        self._live[self._next] = live
+        self.engine.add(self._next, record.ids, self.limits.max_new_tokens, job.seed)
+        self._next += 1
+        return None
+
+    def _fork(self, world: World, job: Job) -> Episode:
+        """A copy of the episode as it stood before turn `start_turn`; the replay itself is done once per point."""
+        start, k = job.start, job.start_turn
+        assert start is not None
+        if self._base is None or self._base[:2] != (start.id, k):
+            episode = world.open(job.task)
+            for turn in start.turns[:k]:
+                seen = episode.act(turn.message)
+                if seen.text != turn.observation:
+                    raise SandboxError(f"replay of {start.id} diverged: got {seen.text!r}")
+            if self._base is not None:
+                self._base[2].close()
+            self._base = (start.id, k, episode)
+        return self._base[2].fork()
+
+    def _advance(self, completion: Completion) -> Trajectory | None:
+        live = self._live[completion.seq]
+        text = live.thought + self.renderer.decode(completion.ids)
+        continued = live.thought_start is not None
+        span = live.record.sampled(
+            completion.ids, self._roles(live, completion), completion.logp, completion.versions, same_turn=continued
+        )
+        if live.thought_start is not None:
+            span = (live.thought_start, span[1])
+        live.thought, live.thought_start = "", None
+        if completion.stop == "length":
+            live.turns.append(Turn(text, "", *span))
+            return self._finish(live, "token_limit")
+        before = len(live.record)
+        ended = self._respond(live, text, span)
+        if ended is None:
+            assert self.engine is not None
+            ids = live.record.ids[before:]
+            self.engine.add(completion.seq, ids, self.limits.max_new_tokens, live.job.seed)
+        return ended
+
+    def _roles(self, live: _Live, completion: Completion) -> tuple[Any, ...]:
+        if not live.thought:
+            return self.renderer.roles(completion.ids)
+        head = self.renderer.encode(live.thought)
+        return self.renderer.roles((*head, *completion.ids))[len(head) :]
+
+    def _respond(self, live: _Live, message: str, span: tuple[int, int]) -> Trajectory | None:
+        """The world answers a finished turn; None while the episode goes on."""
+        seen: Observation = live.episode.act(message)
+        live.turns.append(Turn(message, "" if seen.done else seen.text, *span))
+        if seen.done:
+            return self._finish(live, "done")
+        if len(live.turns) >= self.limits.max_turns:
+            return self._finish(live, "turn_limit")
+        piece = self.renderer.observation(seen.text)
+        if len(live.record) + len(piece.ids) + 2 >= self.limits.max_tokens:
+            return self._finish(live, "token_limit")
+        live.record.rendered(piece)
+        return None
+
+    def _finish(self, live: _Live, stop: str) -> Trajectory:
+        outcome = boundary(live.episode.grade, lambda fault: Outcome.unknown(f"{type(fault).__name__}: {fault}"))
+        live.episode.close()
+        return self._trajectory(live, stop, outcome)
+
+    def _finish_unknown(self, live: _Live, fault: BaseException) -> Trajectory:
+        live.episode.close()
+        return self._trajectory(live, _stop_of(fault), Outcome.unknown(f"{type(fault).__name__}: {fault}"))
+
+    def _lost(self, job: Job, fault: BaseException) -> Trajectory:
+        record = RecordBuilder()
+        record.rendered(self.renderer.prompt(job.task))
+        outcome = Outcome.unknown(f"{type(fault).__name__}: {fault}")
+        return Trajectory(job.id, job.task, job.source, (), record.freeze(), outcome, _stop_of(fault), seed=job.seed)
+
+    def _trajectory(self, live: _Live, stop: str, outcome: Outcome) -> Trajectory:
+        job = live.job
+        return Trajectory(
+            id=job.id,
+            task=job.task,
+            source=job.source,
+            turns=tuple(live.turns),
+            record=live.record.freeze(),
+            outcome=outcome,
+            stop=stop,
+            hint=job.hint.text if job.hint else "",
+            seed=job.seed,
+            version=live.version,
+            seconds=time.monotonic() - live.began,
+        )
+
+
+def turn_messages(turn: Turn) -> list[Message]:
+    """The messages of one turn."""
+    said = [Message("assistant", turn.message)]
+    return [*said, Message("tool", turn.observation)] if turn.observation else said
+
+
+def _recited(script: Sequence[str]) -> Policy:
+    """A policy that says these messages in order; after the last it has nothing more to say."""
+
+    def say(messages: Sequence[Message]) -> str:
+        said = sum(message.role == "assistant" for message in messages)
+        return script[said] if said < len(script) else ""
+
+    return say
+
+
+def _stop_of(fault: BaseException) -> str:
+    return "sandbox" if isinstance(fault, SandboxError) else "engine"
+
+
+def with_attempt(job: Job, attempt: int) -> Job:
+    """The same job once more, under a seed of its own."""
+    return replace(job, seed=job.seed + 1_000_003 * attempt)

@@ -1,0 +1,218 @@
+"""Stage 7, training: the phases of the recipe in their order, each from the checkpoint before it.
+
+    weak ─► sft ─► experts (one per world, from sft) ─► distill (from sft, towards the experts) ─► efficiency
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from noria.core.recipe_phases import (
+    DistillPhase,
+    EfficiencyPhase,
+    Phase,
+    RlPhase,
+    Sampled,
+    SftPhase,
+)
+from noria.core.types import Trajectory
+from noria.stages import rows as rows_of
+from noria.stages.analyze import load_analyses
+from noria.stages.bank import ModelBank
+from noria.stages.context import Context, derive, load_trajectories
+from noria.stages.hint import world_kinds
+from noria.stages.loop import (
+    STATE,
+    TaskSource,
+    build_terms,
+    load_state,
+    save_state,
+    schedule,
+)
+from noria.stages.loop import Phase as Loop
+from noria.stages.pair import load_pairs
+from noria.stages.signals import build as build_signal
+from noria.trainers.local import LocalTrainer
+from noria.trainers.rows import Row
+
+#: How many kinds of action count as decisive in a world when credit is weighted by them.
+KEY_KINDS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A trained model of the round: its label in the scores, its checkpoint, the worlds it is judged on."""
+
+    label: str
+    folder: Path
+    worlds: tuple[str, ...]
+
+
+def plan(ctx: Context) -> Iterator[tuple[Model, Callable[[], None]]]:
+    """The models that the phases make, in order, each with the function that makes it."""
+    base = ctx.weak
+    experts: dict[str, dict[str, Path]] = {}
+    phases = [(name, phase) for name, phase in ctx.recipe.phase.items() if phase.steps > 0]
+    for i, (name, phase) in enumerate(phases):
+        worlds = tuple(phase.envs if phase.envs is not None else ctx.recipe.env)
+        if phase.split_by == "env":
+            experts[name] = {}
+            for world in worlds:
+                artifact = ctx.name(f"{name}/{world}")
+                experts[name][world] = ctx.run.folder(artifact)
+                yield (
+                    Model(f"expert:{world}", ctx.run.folder(artifact), (world,)),
+                    _maker(ctx, f"{name}/{world}", phase, base, (world,), {}),
+                )
+            continue
+        label = "final" if i + 1 == len(phases) else _label(name, phase)
+        folder = ctx.run.folder(ctx.name(name))
+        routes = experts.get(phase.route, {}) if isinstance(phase, DistillPhase) else {}
+        yield Model(label, folder, tuple(ctx.recipe.env)), _maker(ctx, name, phase, base, worlds, routes)
+        base = folder
+
+
+def _label(name: str, phase: Phase) -> str:
+    return {"curated": "sft", "teacher_k1": "merged"}.get(phase.signal, name)
+
+
+def _maker(
+    ctx: Context, name: str, phase: Phase, base: Path, worlds: Sequence[str], routes: dict[str, Path]
+) -> Callable[[], None]:
+    return lambda: make(ctx, name, phase, base, worlds, routes)
+
+
+def make(
+    ctx: Context, name: str, phase: Phase, base: Path, worlds: Sequence[str], routes: dict[str, Path]
+) -> None:
+    """Make the checkpoint artifact of one phase; resumable inside."""
+    artifact = ctx.name(name)
+    if ctx.run.done(artifact):
+        return
+    with ctx.run.artifact(artifact, seed=ctx.seed(name), resumable=True) as work:
+        settings = ctx.recipe.student.trainer
+        config = settings.config()
+        trainer: LocalTrainer = settings.module().build(config, base)
+        if isinstance(phase, SftPhase):
+            torch.set_num_threads(config.alone_threads)
+            rows = supervised_rows(ctx, worlds, phase)
+            work.count_in(rows=len(rows), tokens=sum(map(len, rows)))
+            fine_tune(ctx, work, trainer, rows, phase, phase.steps, phase.tokens_per_step, artifact)
+            torch.set_num_threads(config.threads)
+        else:
+            torch.set_num_threads(config.threads)
+            assert isinstance(phase, Sampled)
+            tasks = {world: tasks for world, tasks in ctx.train_tasks().items() if world in worlds}
+            work.count_in(tasks=sum(map(len, tasks.values())))
+            numbers = {world: i for i, world in enumerate(routes)}
+            bank = None
+            if isinstance(phase, DistillPhase):
+                scorer: LocalTrainer = settings.module().build(config, base)
+                bank = ModelBank(scorer, list(routes.values()))
+            if isinstance(phase, RlPhase) and phase.sft_steps:
+                _warm_start(ctx, trainer, phase, worlds, work.path, artifact)
+            signal = build_signal(phase, ctx.worlds, key_kinds(ctx), bank, numbers)
+            Loop(ctx, work, phase, trainer, signal, TaskSource(tasks, ctx.seed(name, "order")), artifact).run()
+        trainer.save(work.path, base)
+        (work.path / STATE).unlink(missing_ok=True)
+
+
+def supervised_rows(ctx: Context, worlds: Sequence[str], phase: SftPhase) -> list[Row]:
+    """Rows of the curated set and of what teachers solved, in the share that the recipe asks for."""
+    curated = [t for t in load_trajectories(ctx, "curate") if t.task.world in worlds]
+    taught = [
+        t for t in load_trajectories(ctx, "rollout")
+        if t.source.startswith("teacher:") and t.solved and t.task.world in worlds
+    ]  # fmt: skip
+    rng = np.random.default_rng(ctx.seed("share") % (1 << 63))
+    share = phase.teacher_share
+    if share < 1 and curated:
+        wanted = round(len(curated) * share / (1 - share))
+        taught = [taught[i] for i in sorted(rng.permutation(len(taught))[:wanted])]
+    chosen: list[Trajectory] = curated * (share < 1) + taught
+    return rows_of.kept([rows_of.supervised(t, phase.mask_errors) for t in chosen])
+
+
+def fine_tune(
+    ctx: Context, work: object, trainer: LocalTrainer, rows: Sequence[Row], phase: SftPhase, steps: int,
+    tokens_per_step: int, label: str,
+) -> None:  # fmt: skip
+    """Supervised steps over rows in seeded epochs; state is saved every ten steps.
+
+    Raises:
+        ValueError: there is nothing to train on.
+    """
+    if not rows:
+        raise ValueError("supervised fine-tuning needs rows: every sample was masked or filtered away")
+    trainer.configure(phase.lr, phase.betas, phase.weight_decay, phase.grad_norm)
+    terms, coefficients = build_terms(phase), {name: table.coef for name, table in phase.loss.items()}
+    path = work.path / STATE  # type: ignore[attr-defined]
+    first = 0
+    if (state := load_state(path)) is not None:
+        trainer.restore(state["trainer"])
+        first = state["step"]
+    batches = _batches(rows, tokens_per_step, derive(ctx.recipe.seed, label))
+    for step in range(steps):
+        batch = next(batches)
+        if step < first:
+            continue
+        trainer.set_lr(phase.lr * schedule(phase, step))
+        facts = trainer.step(batch, terms, coefficients, 1.0, phase.tokens_per_micro_batch)
+        ctx.run.metrics({"phase": label, "step": step + 1, **facts})
+        work.progress(step + 1, steps, loss=round(facts.get("loss/ce", 0.0), 4))  # type: ignore[attr-defined]
+        if (step + 1) % 10 == 0:
+            save_state(path, {"trainer": trainer.state(), "step": step + 1})
+
+
+def _batches(rows: Sequence[Row], tokens: int, seed: int) -> Iterator[list[Row]]:
+    epoch, batch, size = 0, [], 0
+    while True:
+        for i in np.random.default_rng(derive(seed, epoch)).permutation(len(rows)):
+            batch.append(rows[int(i)])
+            size += len(rows[int(i)])
+            if size >= tokens:
+                numbered = list(batch)
+                for k, row in enumerate(numbered):
+                    row.group = k
+                yield numbered
+                batch, size = [], 0
+        epoch += 1
+
+
+def _warm_start(
+    ctx: Context, trainer: LocalTrainer, phase: RlPhase, worlds: Sequence[str], folder: Path, label: str
+) -> None:
+    """A few supervised steps on the world's share before its own reinforcement; skipped once that has begun."""
+    if load_state(folder / STATE) is not None:
+        return
+    source = next((p for p in ctx.recipe.phase.values() if isinstance(p, SftPhase)), None)
+    if source is None:
+        return
+    rows = supervised_rows(ctx, worlds, source)
+    if not rows:
+        return
+    trainer.configure(source.lr, source.betas, source.weight_decay, source.grad_norm)
+    terms = build_terms(source)
+    coefficients = {name: table.coef for name, table in source.loss.items()}
+    batches = _batches(rows, source.tokens_per_step, derive(ctx.recipe.seed, label, "warm"))
+    for step in range(phase.sft_steps):
+        trainer.set_lr(source.lr * (1 - step / phase.sft_steps))
+        trainer.step(next(batches), terms, coefficients, 1.0, source.tokens_per_micro_batch)
+
+
+def key_kinds(ctx: Context) -> dict[str, list[str]]:
+    """The kinds of action that this round's marks found decisive, by world."""
+    if not ctx.run.done(ctx.name("analyze")):
+        return {}
+    kinds = world_kinds(ctx, load_analyses(ctx), load_pairs(ctx))
+    return {world: found[:KEY_KINDS] for world, found in kinds.items()}
+
+
+def is_efficiency(phase: Phase) -> bool:
+    """Whether a phase shortens correct answers."""
+    return isinstance(phase, EfficiencyPhase)
