@@ -1,0 +1,214 @@
+"""Charts as inline SVG: colours come from the page's style sheet by class, so that they follow light and dark.
+
+Every text that is not ours is escaped here; the result is markup that the template may insert as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from markupsafe import Markup
+
+#: Number of colours in the style sheet, classes c0 … c5.
+COLOURS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A value with its interval at a place on a categorical axis. `low` and `high` may equal `value`."""
+
+    x: str
+    value: float
+    low: float
+    high: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A horizontal bar; an interval is drawn where `low` and `high` are given."""
+
+    label: str
+    value: float
+    text: str
+    low: float | None = None
+    high: float | None = None
+    colour: int = 0
+    note: str = ""
+
+
+def ticks(low: float, high: float, most: int = 4) -> list[float]:
+    """Round numbers that cover [low, high] inside it; at least one."""
+    span = high - low
+    if not span > 0:
+        return [low]
+    raw = span / most
+    size = 10.0 ** math.floor(math.log10(raw))
+    step = next(size * k for k in (1, 2, 5, 10) if size * k >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)] or [low]
+
+
+def number(value: float) -> str:
+    """A short number for an axis or a tooltip."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if abs(value) < 0.001:
+        return f"{value:.0e}"
+    return f"{value:.4g}"
+
+
+def percent(value: float) -> str:
+    """A share as a percentage without decimals."""
+    return f"{100 * value:.0f} %"
+
+
+def dots(
+    label: str, places: Sequence[str], series: Sequence[tuple[str, Sequence[Dot]]], top: float | None = None,
+    form: Callable[[float], str] = number,
+) -> Markup:  # fmt: skip
+    """Values with interval whiskers over categories, one colour per series; series stand side by side.
+
+    Args:
+        label: what the picture shows, for readers who don't see it.
+        places: the categories in order.
+        top: end of the axis; None takes it from the data.
+        form: how a number is written.
+    """
+    width, height, left, right, above, below = 340, 200, 44, 10, 12, 30
+    every = [dot for _, line in series for dot in line]
+    end = top if top is not None else 1.08 * max((dot.high for dot in every), default=1.0) or 1.0
+    slot = (width - left - right) / max(1, len(places))
+
+    def y(value: float) -> float:
+        return above + (height - above - below) * (1 - min(max(value, 0.0), end) / end)
+
+    out = [_grid_y(ticks(0, end), y, left, width - right, form)]
+    for i, place in enumerate(places):
+        out.append(f'<text class="tick" x="{left + slot * (i + 0.5):.1f}" y="{height - 10}" text-anchor="middle">{escape(place)}</text>')
+    shift = min(18.0, slot / (len(series) + 1))
+    for k, (name, line) in enumerate(series):
+        colour = f"c{k % COLOURS}"
+        at = [left + slot * (places.index(dot.x) + 0.5) + shift * (k - (len(series) - 1) / 2) for dot in line]
+        path = " ".join(f"{x:.1f},{y(dot.value):.1f}" for x, dot in zip(at, line, strict=True))
+        if len(line) > 1:
+            out.append(f'<polyline class="link {colour}" points="{path}"/>')
+        for x, dot in zip(at, line, strict=True):
+            title = escape(f"{name}, {dot.x}: {form(dot.value)} ({form(dot.low)} to {form(dot.high)}) {dot.note}".strip())
+            out.append(
+                f'<g class="{colour}"><title>{title}</title>'
+                f'<line class="whisker" x1="{x:.1f}" x2="{x:.1f}" y1="{y(dot.low):.1f}" y2="{y(dot.high):.1f}"/>'
+                f'<circle class="dot" cx="{x:.1f}" cy="{y(dot.value):.1f}" r="4.5"/>'
+                f'<rect class="hit" x="{x - 9:.1f}" y="{y(dot.high) - 6:.1f}" width="18" '
+                f'height="{y(dot.low) - y(dot.high) + 12:.1f}"/></g>'
+            )
+    return _svg(width, height, label, out)
+
+
+def lines(label: str, series: Sequence[tuple[int, str, Sequence[tuple[float, float]]]]) -> Markup:
+    """A small line chart over steps: (colour, name, points) per line."""
+    width, height, left, right, above, below = 250, 130, 46, 8, 8, 22
+    xs = [x for _, _, points in series for x, _ in points]
+    ys = [y for _, _, points in series for _, y in points]
+    if not xs:
+        return Markup("")
+    x0, x1 = min(xs), max(xs)
+    low, high = min(ys), max(ys)
+    if low >= 0 and low < 0.4 * high:
+        low = 0.0
+    pad = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
+    high, low = high + pad, low if low == 0 else low - pad
+
+    def px(x: float) -> float:
+        return left + (width - left - right) * ((x - x0) / (x1 - x0) if x1 > x0 else 0.5)
+
+    def py(y: float) -> float:
+        return above + (height - above - below) * (1 - (y - low) / (high - low))
+
+    out = [_grid_y(ticks(low, high, 3), py, left, width - right, number)]
+    whole = sorted({int(v) for v in ticks(x0, x1) if v == int(v)} | {int(x0)})
+    for v in whole:
+        out.append(f'<text class="tick" x="{px(v):.1f}" y="{height - 6}" text-anchor="middle">{v}</text>')
+    for colour, name, points in series:
+        path = " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in points)
+        last = points[-1]
+        title = escape(f"{name}: {number(points[0][1])} at step {number(points[0][0])}, {number(last[1])} at step {number(last[0])}")
+        out.append(f'<g class="c{colour % COLOURS}"><title>{title}</title><polyline class="curve" points="{path}"/>')
+        out.append(f'<circle class="dot" cx="{px(last[0]):.1f}" cy="{py(last[1]):.1f}" r="2.8"/></g>')
+    return _svg(width, height, label, out)
+
+
+def bars(label: str, rows: Sequence[Bar], end: float | None = None, name_width: int = 130) -> Markup:
+    """Horizontal bars with their value as text, and whiskers where a bar has an interval."""
+    width, row, right = 560, 22, 88
+    top = end or max((bar.high or bar.value for bar in rows), default=1.0) or 1.0
+    room = width - name_width - right
+
+    def x(value: float) -> float:
+        return name_width + room * min(max(value, 0.0), top) / top
+
+    out = []
+    for i, bar in enumerate(rows):
+        y = i * row + 4
+        title = escape(f"{bar.label}: {bar.text} {bar.note}".strip())
+        out.append(f'<g class="c{bar.colour % COLOURS}"><title>{title}</title>')
+        out.append(f'<text class="name" x="{name_width - 8}" y="{y + 12}" text-anchor="end">{escape(_cut(bar.label, name_width // 7))}</text>')
+        out.append(f'<rect class="track" x="{name_width}" y="{y}" width="{room}" height="15" rx="2"/>')
+        out.append(f'<rect class="bar" x="{name_width}" y="{y}" width="{max(1.0, x(bar.value) - name_width):.1f}" height="15" rx="2"/>')
+        end_x = x(bar.value)
+        if bar.low is not None and bar.high is not None:
+            end_x = x(bar.high)
+            middle = y + 7.5
+            out.append(f'<path class="error" d="M{x(bar.low):.1f} {middle}H{end_x:.1f}M{x(bar.low):.1f} {y + 3}v9M{end_x:.1f} {y + 3}v9"/>')
+        out.append(f'<text class="value" x="{end_x + 7:.1f}" y="{y + 12}">{escape(bar.text)}</text></g>')
+    return _svg(width, len(rows) * row + 6, label, out)
+
+
+def forest(label: str, rows: Sequence[tuple[str, float, float, float, str]]) -> Markup:
+    """Differences with intervals around a zero line: (name, value, low, high, verdict class) per row, as shares."""
+    width, row, left, right, above = 560, 26, 130, 16, 20
+    reach = max([0.05, *(abs(v) for _, _, low, high, _ in rows for v in (low, high))]) * 1.08
+    room = width - left - right
+
+    def x(value: float) -> float:
+        return left + room * (value + reach) / (2 * reach)
+
+    height = above + row * len(rows) + 6
+    out = []
+    for v in ticks(-reach, reach, 6):
+        out.append(f'<line class="{"zero" if abs(v) < 1e-12 else "grid"}" x1="{x(v):.1f}" x2="{x(v):.1f}" y1="{above}" y2="{height}"/>')
+        out.append(f'<text class="tick" x="{x(v):.1f}" y="12" text-anchor="middle">{100 * v:+.0f}</text>')
+    for i, (name, value, low, high, kind) in enumerate(rows):
+        y = above + row * (i + 0.5) + 3
+        title = escape(f"{name}: {100 * value:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})")
+        out.append(
+            f'<g class="{kind}"><title>{title}</title><text class="name" x="{left - 10}" y="{y + 4}" text-anchor="end">'
+            f'{escape(_cut(name, 18))}</text><line class="whisker" x1="{x(low):.1f}" x2="{x(high):.1f}" y1="{y}" y2="{y}"/>'
+            f'<circle class="dot" cx="{x(value):.1f}" cy="{y}" r="5"/></g>'
+        )
+    return _svg(width, height, label, out)
+
+
+def _grid_y(
+    values: Sequence[float], y: Callable[[float], float], left: float, right: float, form: Callable[[float], str]
+) -> str:
+    out = []
+    for value in values:
+        out.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>')
+        out.append(f'<text class="tick" x="{left - 6}" y="{y(value) + 3.5:.1f}" text-anchor="end">{escape(form(value))}</text>')
+    return "".join(out)
+
+
+def _svg(width: float, height: float, label: str, body: Sequence[str]) -> Markup:
+    return Markup(
+        f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">{"".join(body)}</svg>'
+    )
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
