@@ -1,0 +1,66 @@
+# Noria's commands. `make` alone lists them. The first one that needs it creates .venv and installs
+# requirements.lock there; a changed lock or pyproject.toml makes the next command install again.
+
+PYTHON ?= python3
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+BASE := build/base
+TINY := src/noria/data/tiny
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
+OFFLINE := HF_HUB_OFFLINE=1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test test-all lint format bench base lock
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## create .venv and install the locked versions
+
+demo: $(READY) ## two rounds of the closed loop on this machine
+	@$(BIN)/noria doctor > $(VENV)/doctor.txt || { cat $(VENV)/doctor.txt; \
+	  echo "If the sandbox line fails, run:"; \
+	  echo "  sudo sysctl -e -w kernel.apparmor_restrict_unprivileged_userns=0 \
+	kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000"; exit 1; }
+	$(OFFLINE) $(BIN)/noria run recipes/quickstart.toml
+
+test: lint ## lint, types, import rules and the tests but the slow ones
+	$(ONE_THREAD) $(OFFLINE) $(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m "not slow"
+
+test-all: lint ## the same with the slow tests
+	$(ONE_THREAD) $(OFFLINE) $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
+
+lint: $(READY) ## ruff, mypy and import-linter
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(READY) ## rewrite the sources as ruff wants them
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## measure the sandbox, the engine and the stages
+	@for file in bench/*.py; do echo "== $$file"; $(ONE_THREAD) $(OFFLINE) $(BIN)/python $$file || exit 1; done
+
+base: $(READY) ## train the built-in model anew (hours on two cores)
+	$(ONE_THREAD) PYTHONPATH=src:scripts $(BIN)/python scripts/tiny_corpus.py --out $(BASE)
+	PYTHONPATH=src:scripts $(BIN)/python scripts/build_tiny.py tokenizer --corpus $(BASE) --out $(TINY)
+	PYTHONPATH=src:scripts $(BIN)/python scripts/build_tiny.py train --corpus $(BASE) --out $(TINY)
+
+lock: ## resolve the ranges of pyproject.toml anew and write requirements.lock
+	rm -rf build/lock && $(PYTHON) -m venv build/lock && build/lock/bin/pip install -q '.[dev]'
+	{ head -n 1 requirements.lock; build/lock/bin/pip freeze --exclude noria | sed 's/+.*//'; } > build/lock/new
+	mv build/lock/new requirements.lock && rm -rf build/lock
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed. Name one:  make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "The venv module is missing. Run:  sudo apt-get install python3-venv"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q -r requirements.lock
+	$(BIN)/python -m pip install -q --no-deps -e .
+	@touch $@
