@@ -18,7 +18,9 @@ from noria.core.protocols import Sandbox
 from noria.sandboxes import bwrap, process
 
 FILES = {
-    "solution.py": "def total(items):\n    out = 0\n    for item in items:\n        out += item\n    return out\n",
+    "solution.py": (
+        "def total(items):\n    out = 0\n    for item in items:\n        out += item\n    return out\n"
+    ),
     "test_solution.py": (
         "from solution import total\n\n\n"
         "def test_empty():\n    assert total([]) == 0\n\n\n"

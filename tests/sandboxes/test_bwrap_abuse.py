@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from abuse import attack, bwrap_reason, healthy, leftovers, outcome, processes_with
 
 from noria.core.errors import PolicyError
-from noria.sandboxes import _cgroup, bwrap
+from noria.sandboxes import _cgroup, _seccomp, bwrap
 
 CONFIG = bwrap.Config(type="bwrap", memory_mb=128, pids=24, disk_mb=8, output_kb=4, servers=1)
 REASON = bwrap_reason()
@@ -76,7 +77,8 @@ def test_memory_hog_fails_its_test(box: bwrap.BwrapSandbox) -> None:
 @pytest.mark.skipif(not CAGED, reason="no control groups: memory is limited for each process only")
 def test_children_share_one_memory_limit(box: bwrap.BwrapSandbox) -> None:
     hog = "b = bytearray(60 << 20); b[::4096] = bytes([1]) * len(b[::4096]); import time; time.sleep(1)"
-    line = f'for i in 1 2 3; do {PYTHON} -c "{hog}" & all="$all $!"; done; for p in $all; do wait $p; echo $?; done'
+    line = f'for i in 1 2 3; do {PYTHON} -c "{hog}" & all="$all $!"; done; '
+    line += "for p in $all; do wait $p; echo $?; done"
     result = box.workspace({}).run(["sh", "-c", line], 20.0)
     codes = result.stdout.split()
     assert len(codes) == 3
@@ -256,8 +258,8 @@ def test_host_processes_are_out_of_reach(box: bwrap.BwrapSandbox, victim: subpro
             except ProcessLookupError:
                 got = "none"
             assert got == "none"
-        for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGXFSZ, signal.SIGSEGV):
-            os.kill(1, number)
+        for name in ("SIGKILL", "SIGSTOP", "SIGTERM", "SIGINT", "SIGXFSZ", "SIGSEGV"):
+            os.kill(1, getattr(signal, name))
         try:
             os.kill(-1, signal.SIGKILL)  # reaches neither the caller nor process 1
         except ProcessLookupError:
@@ -267,6 +269,50 @@ def test_host_processes_are_out_of_reach(box: bwrap.BwrapSandbox, victim: subpro
     assert outcome(attack(box, code)) == "pass"
     assert box._pool._idle == [first]
     assert victim.poll() is None
+
+
+@pytest.mark.skipif(_seccomp.program() is None, reason="no call filter for this machine")
+def test_refused_system_calls(box: bwrap.BwrapSandbox) -> None:
+    number = {
+        name: pair[0 if os.uname().machine == "x86_64" else 1] for name, pair in _seccomp._REFUSED.items()
+    }
+    code = f"""
+        import ctypes
+        libc = ctypes.CDLL(None, use_errno=True)
+        got = {{}}
+        for name, number in {number!r}.items():
+            ctypes.set_errno(0)
+            got[name] = (libc.syscall(number, 0, 0, 0, 0, 0, 0), ctypes.get_errno())
+        assert set(got.values()) == {{(-1, 1)}}, got
+        assert "Seccomp:\\t2" in open("/proc/self/status").read()
+    """
+    assert outcome(attack(box, code)) == "pass"
+
+
+def test_filter_jumps_land_on_the_refusal() -> None:
+    """Interprets the filter for every number that it lists and for its neighbours."""
+    for machine, column, architecture in (("x86_64", 0, 0xC000003E), ("aarch64", 1, 0xC00000B7)):
+        text = _seccomp.program(machine)
+        assert text is not None
+        lines = list(struct.iter_unpack("HBBI", text))
+        refused = {pair[column] for pair in _seccomp._REFUSED.values()}
+
+        def verdict(number: int, arch: int, lines: list[tuple[int, ...]] = lines) -> int:
+            at, value = 0, 0
+            while True:
+                code, if_true, if_false, k = lines[at]
+                at += 1
+                if code == 0x20:
+                    value = {0: number, 4: arch}[k]
+                elif code == 0x06:
+                    return k
+                else:
+                    at += if_true if (value == k if code == 0x15 else value >= k) else if_false
+
+        for number in range(500):
+            assert verdict(number, architecture) == (0x00050001 if number in refused else 0x7FFF0000)
+        assert verdict(0x40000000, architecture) == 0x00050001
+        assert verdict(0, architecture ^ 1) == 0x80000000
 
 
 def test_host_files_and_environment_are_invisible(
@@ -286,8 +332,9 @@ def test_host_files_and_environment_are_invisible(
 def test_links_and_special_files_do_not_lead_out(box: bwrap.BwrapSandbox) -> None:
     files = box.workspace({"a/b.txt": "b"})
     line = """
-        ln -s /etc/hostname out; ln -s ../../etc up; ln -s a inner; ln -s loop loop; ln -s /workspace/a/b.txt full
-        mkfifo pipe; ln a/b.txt hard; mkdir -p shut; echo s > shut/s; chmod 0 shut/s shut; echo n > "$(printf 'n\\nl')"
+        ln -s /etc/hostname out; ln -s ../../etc up; ln -s a inner; ln -s loop loop
+        ln -s /workspace/a/b.txt full; mkfifo pipe; ln a/b.txt hard
+        mkdir -p shut; echo s > shut/s; chmod 0 shut/s shut; echo n > "$(printf 'n\\nl')"
     """
     assert files.run(["sh", "-c", line], 5.0).code == 0
     for path in ("out", "up/hostname", "loop", "../x", "/etc/hostname", "a/../../x", "", ".", "x\0y", "pipe"):

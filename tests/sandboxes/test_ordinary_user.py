@@ -32,7 +32,7 @@ def closed_above(path: Path) -> Path | None:
 
 
 def opening(paths: list[Path], hold: Path) -> str:
-    """Shell lines that show `paths` to everyone, in a mount namespace of their own, where folders hide them."""
+    """Shell lines that show `paths` to everyone, in a mount namespace of their own, if folders hide them."""
     hidden = {path: closed_above(path) for path in paths}
     lines = []
     for number, path in enumerate(path for path in paths if hidden[path]):

@@ -160,6 +160,22 @@ sandbox.workspace({}).run(["sleep", "86515"], 600.0)
     assert leftovers(f"{bwrap._label()}{host.pid}-") == []
 
 
+@needs_bwrap
+def test_readonly_paths_are_visible_and_closed(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o700)
+    (tmp_path / "data.txt").write_text("data")
+    sandbox = bwrap.build(bwrap.Config(type="bwrap", readonly=(str(tmp_path),)))
+    result = sandbox.workspace({}).run(
+        ["sh", "-c", f"cat {tmp_path}/data.txt; echo x > {tmp_path}/data.txt"], 5.0
+    )
+    assert result.stdout == "data"
+    assert "Read-only file system" in result.stderr
+    assert (tmp_path / "data.txt").read_text() == "data"
+    sandbox.close()
+    with pytest.raises(UserError, match="readonly"):
+        bwrap.build(bwrap.Config(type="bwrap", readonly=("/no/such",)))
+
+
 def test_config_is_strict() -> None:
     for wrong in ({"memory_gb": 1}, {"pids": 0}, {"timeout_s": 0.0}, {"disk_mb": 0}):
         with pytest.raises(ValidationError):
@@ -206,7 +222,8 @@ def test_cgroup_tables(tmp_path: Path) -> None:
     table = tmp_path / "mounts"
     table.write_text(
         f"tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /cg/memory cgroup rw,relatime,memory 0 0\n"
-        f"cgroup /cg/pids cgroup rw,pids 0 0\ncgroup /cg/cpu cgroup rw,cpu,cpuacct 0 0\ncgroup2 {two} cgroup2 rw 0 0\n"
+        f"cgroup /cg/pids cgroup rw,pids 0 0\ncgroup /cg/cpu cgroup rw,cpu,cpuacct 0 0\n"
+        f"cgroup2 {two} cgroup2 rw 0 0\n"
     )
     assert _cgroup.mounts(str(table)) == {"memory": Path("/cg/memory"), "pids": Path("/cg/pids"), "": two}
     (two / "cgroup.controllers").write_text("hugetlb\n")

@@ -127,9 +127,8 @@ def test_str():
 
 def test_broken_import_fails_every_test(box: process.ProcessSandbox) -> None:
     test = "from solution import f\ndef test_a():\n    pass\ndef test_b():\n    pass\n"
-    assert results(box, test, "def f(:\n") == {
-        name: "SyntaxError: invalid syntax (solution.py, line 1)" for name in ("test_a", "test_b")
-    }
+    wrong = "SyntaxError: invalid syntax (solution.py, line 1)"
+    assert results(box, test, "def f(:\n") == {"test_a": wrong, "test_b": wrong}
     missing = "ImportError: cannot import name 'f' from 'solution'"
     assert all(said.startswith(missing) for said in results(box, test).values())
 
@@ -169,7 +168,8 @@ def f():
     sys._getframe(1).f_globals["test_b"] = lambda: None
     sys.modules["test_solution"].test_c = lambda: None
 """
-    test = "import solution\ndef test_a():\n    solution.f()\ndef test_b():\n    assert 0\ndef test_c():\n    assert 0\n"
+    test = "import solution\ndef test_a():\n    solution.f()\n"
+    test += "def test_b():\n    assert 0\ndef test_c():\n    assert 0\n"
     assert results(box, test, solution) == {"test_a": "pass", "test_b": "0 is 0", "test_c": "0 is 0"}
     early = "import sys\nsys._getframe(6).f_globals.update(test_a=lambda: None)\n"
     replaced = "def test_a():\n    assert 0\nfrom solution import *\n"
@@ -183,7 +183,9 @@ def test_async_and_subfolders(box: process.ProcessSandbox) -> None:
     files = {
         "pkg/__init__.py": "",
         "pkg/m.py": "def one():\n    return 1\n",
-        "tests/test_m.py": "from pkg.m import one\ndef test_a():\n    assert one() == 1\nasync def test_b():\n    pass\n",
+        "tests/test_m.py": (
+            "from pkg.m import one\ndef test_a():\n    assert one() == 1\nasync def test_b():\n    pass\n"
+        ),
     }
     report = box.test(files, "tests/test_m.py", 5.0)
     assert report.results == {"test_a": "pass", "test_b": "is a coroutine: only plain functions are run"}

@@ -41,7 +41,8 @@ def test_read_write_and_run(box: Sandbox) -> None:
 
 def test_changes_are_carried_back(box: Sandbox) -> None:
     files = box.workspace({"keep": "keep", "gone": "gone", "edit": "aaaa", "moved": "moved"})
-    line = "rm gone; printf bbbb > edit; mv moved there; mkdir -p x/y; printf new > x/y/z; printf '#!/bin/sh\\necho ok' > go"
+    line = "rm gone; printf bbbb > edit; mv moved there; mkdir -p x/y; printf new > x/y/z; "
+    line += "printf '#!/bin/sh\\necho ok' > go"
     assert files.run(["sh", "-c", line + "; chmod 755 go"], 5.0).code == 0
     assert [files.read(path) for path in ("keep", "edit", "there", "x/y/z")] == [
         "keep",

@@ -56,7 +56,7 @@ def _remove(folder: Path) -> bool:
 
 
 def mounts(table: str = "/proc/mounts") -> dict[str, Path]:
-    """Mount point of each version 1 controller by name, and of version 2 as "" when it has memory and pids."""
+    """Mount point of each version 1 controller by name, and of version 2 as "" if it has memory and pids."""
     found: dict[str, Path] = {}
     for line in Path(table).read_text().splitlines():
         _, point, kind, options = line.split()[:4]

@@ -1,4 +1,4 @@
-"""Turns a fork of the server into a limited process. Standard library only, loaded by path like the server."""
+"""Turns a fork of the server into a limited process. Standard library only, loaded by path like it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def detach(keep: tuple[int, ...]) -> None:
-    """Leave the server: own session, no descriptor above 2 but those in `keep`, no life after the server's."""
+    """Leave the server: own session, no descriptor above 2 but those in `keep`, no life after its own."""
     os.setsid()
     edges = [2, *sorted(keep), os.sysconf("SC_OPEN_MAX")]
     for low, high in itertools.pairwise(edges):

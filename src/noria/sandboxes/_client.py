@@ -104,7 +104,7 @@ class Server:
         return self._process.poll() is None
 
     def ask(self, header: dict[str, Any], payload: bytes, timeout_s: float) -> tuple[dict[str, Any], bytes]:
-        """One request. Raises ServerDied, or SandboxError when no answer came in time; closed after either."""
+        """One request. Raises ServerDied, or SandboxError when no answer came; closed after either."""
         deadline = time.monotonic() + timeout_s + self._grace_s
         text = json.dumps(header).encode()
         before = self._cage.oom_kills() if self._cage is not None else 0

@@ -1,4 +1,4 @@
-"""Starts one command in bubblewrap: finds the program, drops to a private user, makes what it needs reachable."""
+"""Starts one command in bubblewrap: finds it, drops to a private user, makes what it needs reachable."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from noria.core.errors import UserError
+from noria.sandboxes import _seccomp
 from noria.sandboxes._client import SCRIPTS
 
 #: Where the server's scripts lie inside.
@@ -31,7 +32,8 @@ _ENTER_CAGE = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 97; shift; done; s
 _STAGE = (
     'stage=$1; shift; mount -t tmpfs -o size=1m,mode=755 noria "$stage" || exit 98; '
     'while [ "$1" != -- ]; do to="$stage/$2"; '
-    'if [ -d "$1" ]; then mkdir "$to"; else : > "$to"; fi; mount --rbind "$1" "$to" || exit 98; shift 2; done; '
+    'if [ -d "$1" ]; then mkdir "$to"; else : > "$to"; fi; '
+    'mount --rbind "$1" "$to" || exit 98; shift 2; done; '
     "shift; "
 )
 
@@ -94,6 +96,9 @@ def plan(label: str, readonly: Sequence[str]) -> Plan:
         str(SCRIPTS / name): f"{INSIDE}/{name}" for name in ("_forkserver.py", "_child.py", "_testrun.py")
     }  # fmt: skip
     prefix = os.path.realpath(sys.base_prefix)
+    for path in readonly:
+        if not os.path.isabs(path) or not os.path.exists(path):
+            raise UserError(f"[sandbox] readonly must name existing absolute paths: got {path!r}")
     for path in [prefix, python, *(os.path.realpath(path) for path in readonly)]:
         if not path.startswith("/usr/") and path != "/usr" and not path.startswith(prefix + "/"):
             binds[path] = path
@@ -138,8 +143,10 @@ def _private_uid() -> int:
     raise UserError("the sandbox needs a user id of its own: expected one that this container maps")
 
 
-def bwrap_argv(plan_: Plan, disk_mb: int, command: Sequence[str], data: Mapping[str, int]) -> list[str]:
-    """Arguments of bubblewrap. `data`: file inside -> descriptor to copy it from."""
+def bwrap_argv(
+    plan_: Plan, disk_mb: int, command: Sequence[str], data: Mapping[str, int], rules: int | None
+) -> list[str]:
+    """Arguments of bubblewrap. `data`: file inside -> descriptor to copy it from; `rules`: call filter."""
     argv = [plan_.reach(plan_.program)]
     argv += ["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     argv += ["--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox"]
@@ -167,6 +174,8 @@ def bwrap_argv(plan_: Plan, disk_mb: int, command: Sequence[str], data: Mapping[
         "PYTHONHASHSEED": "0",
     }.items():
         argv += ["--setenv", name, value]
+    if rules is not None:
+        argv += ["--seccomp", str(rules)]
     return [*argv, "--", *command]
 
 
@@ -188,9 +197,12 @@ def outer_argv(plan_: Plan, procs: Sequence[str], argv: Sequence[str]) -> list[s
 
 def start(plan_: Plan, procs: Sequence[str], disk_mb: int, command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start `command` in bubblewrap with pipes. The descriptors are made per start: they have an offset."""
-    data = {path: _memory_file(text) for path, text in _ETC.items()}
+    data = {path: _memory_file(text.encode()) for path, text in _ETC.items()}
+    filter_ = _seccomp.program()
+    rules = _memory_file(filter_) if filter_ is not None else None
+    descriptors = [*data.values()] + ([rules] if rules is not None else [])
     try:
-        argv = outer_argv(plan_, procs, bwrap_argv(plan_, disk_mb, command, data))
+        argv = outer_argv(plan_, procs, bwrap_argv(plan_, disk_mb, command, data, rules))
         pipe = subprocess.PIPE
         return subprocess.Popen(
             argv,
@@ -198,16 +210,16 @@ def start(plan_: Plan, procs: Sequence[str], disk_mb: int, command: Sequence[str
             stdout=pipe,
             stderr=pipe,
             env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin"},
-            pass_fds=list(data.values()),
+            pass_fds=descriptors,
             cwd="/",
         )
     finally:
-        for descriptor in data.values():
+        for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _memory_file(text: str) -> int:
+def _memory_file(data: bytes) -> int:
     descriptor = os.memfd_create("noria")
-    os.write(descriptor, text.encode())
+    os.write(descriptor, data)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor

@@ -65,7 +65,7 @@ def _cut(text: str, room: int) -> str:
 
 
 def explain(text: str, span: tuple[int, int, int, int], symbol: str, left: object, right: object) -> str:
-    """The message of a failed assert. `span`: first line, last line, first byte, end byte of its left side."""
+    """The message of a failed assert. `span`: first and last line, first and end byte of its left side."""
     first, last, start, end = span
     lines = [line.encode() for line in text.splitlines()[first - 1 : last]]
     lines[-1] = lines[-1][:end]
@@ -128,7 +128,7 @@ def run_tests(folder: str, test_path: str, report: Callable[[object], None]) -> 
     module.__dict__["__noria_explain__"] = functools.partial(explain, text)
     sys.modules[module.__name__] = module
     try:
-        exec(code, module.__dict__)  # noqa: S102 - in a forked child of the sandbox
+        exec(code, module.__dict__)
     except BaseException as fault:  # noqa: BLE001 - importing the code under test may raise anything
         said = describe(fault, path)
         for name in names:

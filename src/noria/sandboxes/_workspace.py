@@ -55,7 +55,7 @@ def put(entries: dict[str, Entry], path: str, entry: Entry, disk_mb: int) -> Non
 def run_test(
     pool: Pool, files: Mapping[str, str], test_path: str, timeout_s: float, disk_mb: int
 ) -> TestReport:
-    """`Sandbox.test` over a pool. Raises SandboxError for faults of the sandbox, PolicyError for bad paths."""
+    """`Sandbox.test` over a pool. Raises SandboxError for its own faults, PolicyError for bad paths."""
     entries, payload = pack(table(files, disk_mb))
     path = clean(test_path)
     header = {"op": "test", "entries": entries, "test_path": path, "timeout_s": timeout_s}
@@ -133,7 +133,7 @@ class MemoryWorkspace:
             raise PolicyError("the workspace is closed")
 
     def _resolve(self, path: str) -> str:
-        """Follow symbolic links inside the workspace. Raises PolicyError when they lead out or in a circle."""
+        """Follow symbolic links inside the workspace. Raises PolicyError if they lead out or in a circle."""
         self._check()
         prefix = self._root + "/"
         todo = clean(path).split("/")

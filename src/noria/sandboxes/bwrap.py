@@ -31,8 +31,8 @@ class Config(BaseModel):
     """Limits hold for each of `servers` warm servers, which is how many requests run at the same time.
 
     `memory_mb` covers all processes of a request and their files where control groups can be made, else each
-    process. No test run gets more than `timeout_s`. `disk_mb` is the size of /workspace, /tmp and /dev/shm, each. `readonly` names further host paths
-    to show inside, at the same place.
+    process. No test run gets more than `timeout_s`. `disk_mb` is the size of /workspace, of /tmp and of
+    /dev/shm. `readonly` names further host paths to show inside, at the same place.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -65,7 +65,7 @@ class BwrapSandbox:
             raise _jail.refused(str(fault)) from fault
 
     def workspace(self, files: Mapping[str, str]) -> MemoryWorkspace:
-        """A private folder with these files, seen as /workspace. Raises PolicyError when a path is refused."""
+        """A private folder with these files, seen as /workspace. Raises PolicyError if a path is refused."""
         disk_mb = self._config.disk_mb
         return MemoryWorkspace(self._pool, table(files, disk_mb), disk_mb, _jail.ROOT)
 
