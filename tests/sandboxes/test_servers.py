@@ -161,19 +161,19 @@ sandbox.workspace({}).run(["sleep", "86515"], 600.0)
 
 
 @needs_bwrap
-def test_readonly_paths_are_visible_and_closed(tmp_path: Path) -> None:
-    os.chmod(tmp_path, 0o700)
-    (tmp_path / "data.txt").write_text("data")
-    sandbox = bwrap.build(bwrap.Config(type="bwrap", readonly=(str(tmp_path),)))
-    result = sandbox.workspace({}).run(
-        ["sh", "-c", f"cat {tmp_path}/data.txt; echo x > {tmp_path}/data.txt"], 5.0
-    )
-    assert result.stdout == "data"
-    assert "Read-only file system" in result.stderr
-    assert (tmp_path / "data.txt").read_text() == "data"
-    sandbox.close()
-    with pytest.raises(UserError, match="readonly"):
-        bwrap.build(bwrap.Config(type="bwrap", readonly=("/no/such",)))
+def test_readonly_paths_are_visible_and_closed() -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        data = Path(folder) / "data.txt"
+        data.write_text("data")
+        sandbox = bwrap.build(bwrap.Config(type="bwrap", readonly=(folder,)))
+        result = sandbox.workspace({}).run(["sh", "-c", f"cat {data}; echo x > {data}"], 5.0)
+        sandbox.close()
+        assert result.stdout == "data"
+        assert "Read-only file system" in result.stderr
+        assert data.read_text() == "data"
+    for wrong in ("/no/such", "relative", "/tmp", "/dev/shm"):
+        with pytest.raises(UserError, match="readonly must|can't show"):
+            bwrap.build(bwrap.Config(type="bwrap", readonly=(wrong,)))
 
 
 def test_config_is_strict() -> None:

@@ -102,6 +102,10 @@ def plan(label: str, readonly: Sequence[str]) -> Plan:
     for path in [prefix, python, *(os.path.realpath(path) for path in readonly)]:
         if not path.startswith("/usr/") and path != "/usr" and not path.startswith(prefix + "/"):
             binds[path] = path
+            if path.split("/")[1] in ("tmp", "dev", "proc", "workspace"):
+                raise UserError(
+                    f"the sandbox has its own /tmp, /dev, /proc and /workspace: it can't show {path}"
+                )
     if os.geteuid() != 0:
         return Plan(program, None, "", {}, binds)
     for tool in ("unshare", "mount", "setpriv"):
