@@ -162,15 +162,21 @@ sandbox.workspace({}).run(["sleep", "86515"], 600.0)
 
 @needs_bwrap
 def test_readonly_paths_are_visible_and_closed() -> None:
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        data = Path(folder) / "data.txt"
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as closed:
+        folder = Path(closed) / "shown"
+        folder.mkdir(mode=0o755)
+        data = folder / "data.txt"
         data.write_text("data")
-        sandbox = bwrap.build(bwrap.Config(type="bwrap", readonly=(folder,)))
+        sandbox = bwrap.build(bwrap.Config(type="bwrap", readonly=(str(folder),)))
         result = sandbox.workspace({}).run(["sh", "-c", f"cat {data}; echo x > {data}"], 5.0)
         sandbox.close()
         assert result.stdout == "data"
         assert "Read-only file system" in result.stderr
         assert data.read_text() == "data"
+        if os.geteuid() == 0:
+            folder.chmod(0o700)
+            with pytest.raises(UserError, match="chmod -R o\\+rX"):
+                bwrap.build(bwrap.Config(type="bwrap", readonly=(str(folder),)))
     for wrong in ("/no/such", "relative", "/tmp", "/dev/shm"):
         with pytest.raises(UserError, match="readonly must|can't show"):
             bwrap.build(bwrap.Config(type="bwrap", readonly=(wrong,)))

