@@ -7,6 +7,7 @@ torch is imported inside the command that needs it, so that the others work with
 from __future__ import annotations
 
 import json
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -238,6 +239,7 @@ def _work(recipe: Recipe, target: Run) -> None:
 
 def _heavy(module: str) -> ModuleType:
     """Import what needs torch."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # they would tear the live view, workers' too
     try:
         return import_module(module)
     except ModuleNotFoundError as fault:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 from importlib import metadata
@@ -19,7 +20,7 @@ from noria.core.errors import UserError
 from noria.core.recipe_tables import SandboxTable
 
 GIB = 1024**3
-NEEDED = (("torch", "2.4"), ("transformers", "4.51"), ("pydantic", "2.7"), ("reasoning-gym", "0"))
+NEEDED = ("torch", "transformers", "pydantic", "reasoning-gym")
 STYLE = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
@@ -34,9 +35,10 @@ class Check(NamedTuple):
 
 def examine() -> list[Check]:
     """All checks. Imports no torch."""
+    least = _least()
     return [
         _python(),
-        *(_package(name, least) for name, least in NEEDED),
+        *(_package(name, least.get(name, "0")) for name in NEEDED),
         _cores(),
         _memory(),
         _disk(Path.cwd()),
@@ -58,6 +60,16 @@ def show(checks: list[Check], console: Console) -> None:
 
 def _python() -> Check:
     return Check("python", "ok", platform.python_version())
+
+
+def _least() -> dict[str, str]:
+    """The least version of each package that Noria asks for; nothing where its metadata is not installed."""
+    try:
+        requirements = metadata.requires("noria") or []
+    except metadata.PackageNotFoundError:
+        return {}
+    found = (re.match(r"([\w-]+)[^;]*?>=\s*([\d.]+)", text) for text in requirements)
+    return {match[1]: match[2] for match in found if match}
 
 
 def _package(name: str, least: str) -> Check:

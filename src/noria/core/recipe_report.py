@@ -10,10 +10,10 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 #: Keys that people bring along and that Noria refuses, with the reason.
-REFUSED = {
-    key: "is refused: a sampler that changes the support makes importance ratios wrong - use temperature"
-    for key in ("top_p", "top_k", "min_p")
-}
+REFUSED = dict.fromkeys(
+    ("top_p", "top_k", "min_p"),
+    "is refused: a sampler that changes the support makes importance ratios wrong - use temperature",
+)
 
 
 def describe(fault: ValidationError, data: dict[str, Any], root: type[BaseModel]) -> str:
@@ -93,12 +93,8 @@ def _locate(loc: tuple[Any, ...], data: Any) -> list[str]:
     at = data
     for position, part in enumerate(loc):
         last = position == len(loc) - 1
-        if (
-            isinstance(at, dict)
-            and part in at
-            or isinstance(at, list)
-            and isinstance(part, int)
-            and part < len(at)
+        if (isinstance(at, dict) and part in at) or (
+            isinstance(at, list) and isinstance(part, int) and part < len(at)
         ):
             at = at[part]
         elif not last or at is None:
