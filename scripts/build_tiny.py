@@ -24,7 +24,7 @@ from noria.tokens.renderer import Renderer
 VOCABULARY = 1024
 SHAPE = {"hidden_size": 160, "num_hidden_layers": 3, "num_attention_heads": 5, "num_key_value_heads": 1,
          "head_dim": 32, "intermediate_size": 480}  # fmt: skip
-EPISODES_PER_STEP, PART_TOKENS = 40, 2560
+EPISODES_PER_STEP, PART_TOKENS = 40, 1100
 LR_MATRIX, LR_REST, WARMUP = 0.012, 3e-3, 60
 CONTEXT_WEIGHT = 0.1
 SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>"]

@@ -82,20 +82,30 @@ def _read(path: Path) -> Any:
 
 
 def _scores(data: dict[str, Any]) -> Table:
-    table = Table(title=data["run"])
-    for column in ("round", "model", "world", "pass@1", "95 % interval", "n", "unknown", "tokens per solve"):
-        table.add_column(column, justify="left" if column in ("model", "world") else "right")
+    """One line per round and model, one column per world: pass@1 with its interval, tokens per solved task."""
+    worlds = list(dict.fromkeys(s["world"] for part in data["rounds"] for s in part["scores"]))
+    table = Table(title=data["run"], caption="pass@1 in %, 95 % interval, mean tokens of a solved task")
+    table.add_column("round", justify="right")
+    table.add_column("model", no_wrap=True)
+    for world in worlds:
+        table.add_column(world, justify="right", no_wrap=True)
     for number, part in enumerate(data["rounds"], start=1):
-        for score in part["scores"]:
-            tokens = score["tokens_per_solve"]
-            low, high = score["ci95"]
-            table.add_row(
-                str(number), score["model"], score["world"], f"{100 * score['pass@1']:.1f} %",
-                f"{100 * low:.1f} to {100 * high:.1f}", str(score["n"]), str(score["unknown"]),
-                "-" if tokens is None else f"{tokens:.0f}",
-            )  # fmt: skip
-        table.add_section()
+        models = list(dict.fromkeys(s["model"] for s in part["scores"]))
+        for model in models:
+            found = {s["world"]: s for s in part["scores"] if s["model"] == model}
+            last = model == models[-1]
+            table.add_row(str(number), model, *(_cell(found.get(world)) for world in worlds), end_section=last)
     return table
+
+
+def _cell(score: dict[str, Any] | None) -> str:
+    if score is None:
+        return ""
+    low, high = score["ci95"]
+    unknown = f" ({score['unknown']} unknown)" if score["unknown"] else ""
+    rate = f"{100 * score['pass@1']:.1f} [dim]{100 * low:.0f}–{100 * high:.0f}[/dim]"
+    tokens = "" if score["tokens_per_solve"] is None else f" · {score['tokens_per_solve']:.0f} tok"
+    return f"{rate}{tokens}{unknown}"
 
 
 def _stages(number: int, stages: list[dict[str, Any]]) -> Table:

@@ -55,7 +55,7 @@ def test_the_summary_has_exactly_the_promised_shape(run: Run) -> None:
 def test_show_prints_json_and_a_table(noria, run: Run) -> None:
     assert json.loads(noria("show", str(run.path), "--json").out) == summary(run)
     out = noria("show", run.name).out
-    for words in ("25.0 %", "14.0 to 41.0", "512", "round 1: kept: repair got worse", "experts/repair"):
+    for words in ("25.0 14–41", "512 tok", "round 1: kept: repair got worse", "experts/repair"):
         assert words in out
 
 

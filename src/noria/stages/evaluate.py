@@ -91,7 +91,7 @@ def score(
         "unknown": len(trajectories) - len(known),
         "pass@1": round(len(solved) / max(1, len(known)), 4),
         "ci95": [round(ends[0], 4), round(ends[1], 4)],
-        "tokens_per_solve": round(mean, 2),
+        "tokens_per_solve": round(mean, 2) if solved else None,
         "tokens_per_solve_ci": [round(spread[0], 2), round(spread[1], 2)],
         "tokens_mean": round(sum(t.record.action_tokens for t in trajectories) / max(1, len(trajectories)), 2),
     }

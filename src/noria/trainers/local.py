@@ -27,7 +27,7 @@ class Config(BaseModel):
     type: Literal["local"] = "local"
     threads: int = Field(1, ge=1, description="torch threads while rollouts run beside the training")
     alone_threads: int = Field(2, ge=1, description="torch threads while nothing else runs (supervised phases)")
-    line_tokens: int = Field(384, ge=16, description="length that rollouts are packed into, in tokens")
+    line_tokens: int = Field(192, ge=16, description="length that rollouts are packed into, in tokens")
     chunk_tokens: int = Field(4096, ge=1, description="tokens whose logits are held at once")
 
 
