@@ -29,14 +29,14 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A horizontal bar; an interval is drawn where `low` and `high` are given."""
+    """A horizontal bar in the colour of a class; an interval is drawn where `low` and `high` are given."""
 
     label: str
     value: float
     text: str
     low: float | None = None
     high: float | None = None
-    colour: int = 0
+    colour: str = "even"
     note: str = ""
 
 
@@ -45,11 +45,10 @@ def ticks(low: float, high: float, most: int = 4) -> list[float]:
     span = high - low
     if not span > 0:
         return [low]
-    raw = span / most
-    size = 10.0 ** math.floor(math.log10(raw))
-    step = next(size * k for k in (1, 2, 5, 10) if size * k >= raw * 0.999)
-    first = math.ceil(low / step - 1e-9)
-    return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)] or [low]
+    size = 10.0 ** math.floor(math.log10(span / most))
+    steps = [size * k for k in (1, 2, 2.5, 5, 10)]
+    found = [[k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)] for step in steps]
+    return next((values for values in found if len(values) <= most + 1), [low]) or [low]
 
 
 def number(value: float) -> str:
@@ -143,9 +142,9 @@ def lines(label: str, series: Sequence[tuple[int, str, Sequence[tuple[float, flo
     return _svg(width, height, label, out)
 
 
-def bars(label: str, rows: Sequence[Bar], end: float | None = None, name_width: int = 130) -> Markup:
+def bars(label: str, rows: Sequence[Bar], end: float | None = None, name_width: int = 164, width: int = 400) -> Markup:
     """Horizontal bars with their value as text, and whiskers where a bar has an interval."""
-    width, row, right = 560, 22, 88
+    row, right = 22, 72
     top = end or max((bar.high or bar.value for bar in rows), default=1.0) or 1.0
     room = width - name_width - right
 
@@ -156,8 +155,8 @@ def bars(label: str, rows: Sequence[Bar], end: float | None = None, name_width: 
     for i, bar in enumerate(rows):
         y = i * row + 4
         title = escape(f"{bar.label}: {bar.text} {bar.note}".strip())
-        out.append(f'<g class="c{bar.colour % COLOURS}"><title>{title}</title>')
-        out.append(f'<text class="name" x="{name_width - 8}" y="{y + 12}" text-anchor="end">{escape(_cut(bar.label, name_width // 7))}</text>')
+        out.append(f'<g class="{bar.colour}"><title>{title}</title>')
+        out.append(f'<text class="name" x="{name_width - 8}" y="{y + 12}" text-anchor="end">{escape(_cut(bar.label, (name_width - 8) // 6))}</text>')
         out.append(f'<rect class="track" x="{name_width}" y="{y}" width="{room}" height="15" rx="2"/>')
         out.append(f'<rect class="bar" x="{name_width}" y="{y}" width="{max(1.0, x(bar.value) - name_width):.1f}" height="15" rx="2"/>')
         end_x = x(bar.value)
@@ -171,7 +170,7 @@ def bars(label: str, rows: Sequence[Bar], end: float | None = None, name_width: 
 
 def forest(label: str, rows: Sequence[tuple[str, float, float, float, str]]) -> Markup:
     """Differences with intervals around a zero line: (name, value, low, high, verdict class) per row, as shares."""
-    width, row, left, right, above = 560, 26, 130, 16, 20
+    width, row, left, right, above = 400, 26, 96, 12, 20
     reach = max([0.05, *(abs(v) for _, _, low, high, _ in rows for v in (low, high))]) * 1.08
     room = width - left - right
 
@@ -180,7 +179,7 @@ def forest(label: str, rows: Sequence[tuple[str, float, float, float, str]]) -> 
 
     height = above + row * len(rows) + 6
     out = []
-    for v in ticks(-reach, reach, 6):
+    for v in ticks(-reach, reach, 5):
         out.append(f'<line class="{"zero" if abs(v) < 1e-12 else "grid"}" x1="{x(v):.1f}" x2="{x(v):.1f}" y1="{above}" y2="{height}"/>')
         out.append(f'<text class="tick" x="{x(v):.1f}" y="12" text-anchor="middle">{100 * v:+.0f}</text>')
     for i, (name, value, low, high, kind) in enumerate(rows):
@@ -188,7 +187,7 @@ def forest(label: str, rows: Sequence[tuple[str, float, float, float, str]]) -> 
         title = escape(f"{name}: {100 * value:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})")
         out.append(
             f'<g class="{kind}"><title>{title}</title><text class="name" x="{left - 10}" y="{y + 4}" text-anchor="end">'
-            f'{escape(_cut(name, 18))}</text><line class="whisker" x1="{x(low):.1f}" x2="{x(high):.1f}" y1="{y}" y2="{y}"/>'
+            f'{escape(_cut(name, 15))}</text><line class="whisker" x1="{x(low):.1f}" x2="{x(high):.1f}" y1="{y}" y2="{y}"/>'
             f'<circle class="dot" cx="{x(value):.1f}" cy="{y}" r="5"/></g>'
         )
     return _svg(width, height, label, out)

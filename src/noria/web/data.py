@@ -21,7 +21,7 @@ CURVES = (
     ("response_tokens/mean", "tokens per rollout"),
     ("entropy", "entropy, nats"),
     ("kl/", "divergence"),
-    ("distill/abs/", "mean |k1| to the teacher, nats"),
+    ("distill/abs/", "mean |k1| to teacher"),
     ("staleness/max", "largest staleness, versions"),
     ("clip_frac", "share of clipped tokens"),
 )
@@ -116,7 +116,7 @@ def read_round(run: Run, number: int) -> RoundData:
         verdict=_finished(run, names, f"{prefix}/gate", "verdict.json"),
         arms=_finished(run, names, f"{prefix}/resample", "arms.json") or {},
         left=_finished(run, names, f"{prefix}/curate", "left.json") or {},
-        unknown=_unknown(run, _evaluations(names, prefix)),
+        unknown=_unknown(run, [s.name for s in stages if s.name.startswith(f"{prefix}/evaluate-") and s.counts_out.get("unknown")]),
     )
 
 

@@ -46,36 +46,48 @@ def _date(text: str) -> str:
 
 
 def headline(data: RunData) -> list[dict[str, Any]]:
-    """Per world: the first weak model's success and that of the best promoted or newest candidate."""
+    """Per world: held-out success of the first weak model and of the last promoted model, else of the newest final.
+
+    `promoted` is None while the gate has not decided about that model.
+    """
+    verdicts = {part.number: part.verdict and bool(part.verdict["promoted"]) for part in data.rounds}
     out = []
     for world in data.worlds:
         found = [
-            (part, score) for part in data.rounds for score in part.scores
+            (part.number, score) for part in data.rounds for score in part.scores
             if score["world"] == world and score["split"] == "heldout"
         ]  # fmt: skip
-        first = next((s for _, s in found if s["model"] == "weak"), None)
-        last = next(((p, s) for p, s in reversed(found) if s["model"] == "final"), None)
+        first = next((score for _, score in found if score["model"] == "weak"), None)
         if first is None:
             continue
-        part, score = last if last else (None, None)
-        promoted = bool(part and part.verdict and part.verdict["promoted"])
-        out.append({"world": world, "first": first, "last": score, "round": part and part.number, "promoted": promoted})
+        finals = [item for item in found if item[1]["model"] == "final"]
+        number, last = next(reversed([item for item in finals if verdicts[item[0]]] or finals), (None, None))
+        promoted = None if number is None else verdicts[number]
+        out.append({"world": world, "first": first, "last": last, "round": number, "promoted": promoted})
     return out
 
 
 def score_tables(data: RunData) -> list[dict[str, Any]]:
-    """One table per split, held-out first: rows round x model, one cell per world (None where not played)."""
+    """One table per split, held-out first: rows round x model, one cell per world (None where not played).
+
+    Experts share a row, since each is judged in its own world only.
+    """
     out = []
     for split in ("heldout", "unseen"):
         rows = []
         for part in data.rounds:
             mine = [score for score in part.scores if score["split"] == split]
-            for model in dict.fromkeys(score["model"] for score in mine):
-                by_world = {score["world"]: score for score in mine if score["model"] == model}
+            for model in dict.fromkeys(_family(score) for score in mine):
+                by_world = {score["world"]: score for score in mine if _family(score) == model}
                 rows.append({"round": part.number, "model": model, "cells": [by_world.get(w) for w in data.worlds]})
         if rows:
             out.append({"split": split, "rows": rows})
     return out
+
+
+def _family(score: dict[str, Any]) -> str:
+    model = str(score["model"])
+    return "expert:<world>" if model == f"expert:{score['world']}" else model
 
 
 def score_charts(data: RunData) -> list[dict[str, Any]]:
@@ -172,23 +184,23 @@ def arm_charts(data: RunData) -> list[dict[str, Any]]:
         worlds = list(dict.fromkeys(world for arm in part.arms.values() for world in arm))
         drawn = []
         for world in worlds:
-            rows = [_arm(i, name, part.arms[name][world]) for i, name in enumerate(ARMS) if world in part.arms.get(name, {})]
+            rows = [_arm(name, part.arms[name][world]) for name in ARMS if world in part.arms.get(name, {})]
             rows = [row for row in rows if row is not None]
             if rows:
-                chart = charts.bars(f"Success by arm, {world}, round {part.number}", rows, 1.0, 160)
+                chart = charts.bars(f"Success by arm, {world}, round {part.number}", rows, 1.0)
                 drawn.append({"world": world, "chart": chart})
         if drawn:
             out.append({"round": part.number, "worlds": drawn})
     return out
 
 
-def _arm(colour: int, name: str, row: dict[str, Any]) -> Bar | None:
+def _arm(name: str, row: dict[str, Any]) -> Bar | None:
     if not row["n"]:
         return None
     low, high = row["ci95"]
     return Bar(
-        ARMS[name], row["rate"], f"{row['solved']} of {row['n']}", low, high, colour,
-        f"{100 * row['rate']:.1f} %, interval {100 * low:.1f} to {100 * high:.1f}",
+        ARMS[name], row["rate"], f"{row['solved']} of {row['n']}", low, high,
+        "c2" if name == "hint" else "even", f"{100 * row['rate']:.1f} %, interval {100 * low:.1f} to {100 * high:.1f}",
     )  # fmt: skip
 
 
@@ -210,12 +222,12 @@ def _left(part: RoundData) -> Markup | None:
     kept = next((s.counts_out.get("kept", 0) for s in part.stages if _short(s.name) == "curate"), None)
     if kept is None:
         return None
-    rows = [Bar("kept", kept, str(kept), colour=2)]
+    rows = [Bar("kept", kept, str(kept), colour="better")]
     rows += [
-        Bar(reason.replace("_", " "), n, str(n), colour=1)
+        Bar(reason.replace("_", " "), n, str(n))
         for reason, n in sorted(part.left.items(), key=lambda item: -item[1])
     ]
-    return charts.bars(f"What curating kept and dropped, round {part.number}", rows, name_width=160)
+    return charts.bars(f"What curating kept and dropped, round {part.number}", rows, width=480)
 
 
 def timings(data: RunData) -> list[dict[str, Any]]:
@@ -227,9 +239,9 @@ def timings(data: RunData) -> list[dict[str, Any]]:
             "seconds": sum(stage.seconds for stage in part.stages),
             "chart": charts.bars(
                 f"Seconds per stage, round {part.number}",
-                [Bar(_short(s.name), s.seconds, duration(s.seconds), colour=0) for s in part.stages],
+                [Bar(_short(s.name), s.seconds, duration(s.seconds), colour="c3") for s in part.stages],
                 most,
-                190,
+                width=480,
             ),
         }
         for part in data.rounds

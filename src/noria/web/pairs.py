@@ -84,6 +84,7 @@ class PairView:
     replays: int
     budget: int
     marks: int
+    strongest: str
     sides: tuple[Side, Side]
     picture: Markup | None
 
@@ -140,12 +141,21 @@ def view(pair: Pair, analysis: Analysis, folder: Path, decode: Decode | None) ->
         replays=analysis.replays,
         budget=analysis.budget,
         marks=len(analysis.marks),
+        strongest=_strongest(analysis.marks),
         sides=(
             _side("Right", pair.right, analysis, decode),
             _side("Wrong", pair.wrong, analysis, decode),
         ),
         picture=clean(picture.read_text(encoding="utf-8"), label) if picture.is_file() else None,
     )
+
+
+def _strongest(marks: Sequence[KeyAction]) -> str:
+    """Evidence of the mark that moved success most, "" without marks."""
+    if not marks:
+        return ""
+    top = max(marks, key=lambda mark: abs(mark.shift))
+    return f"{top.solved_before} of {top.tried_before} → {top.solved_after} of {top.tried_after}"
 
 
 def _side(title: str, trajectory: Trajectory, analysis: Analysis, decode: Decode | None) -> Side:

@@ -12,7 +12,14 @@ _ATTRIBUTES = frozenset(
     "viewBox x y x1 y1 x2 y2 cx cy r rx ry d points width height fill stroke stroke-width text-anchor "
     "font-size font-family".split()
 )
+_DEPTH = 12
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _VALUE = re.compile(r"[\w\s.,#%+-]*")
+
+
+def printable(text: str) -> str:
+    """The text with a replacement character for each that neither XML nor UTF-8 allows."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 def clean(text: str, label: str) -> Markup | None:
@@ -24,7 +31,7 @@ def clean(text: str, label: str) -> Markup | None:
     if "<!" in text or "<?" in text:
         return None
     try:
-        root = ElementTree.fromstring(text)
+        root = ElementTree.fromstring(printable(text))
     except ElementTree.ParseError:
         return None
     if _local(root) != "svg":
@@ -32,7 +39,7 @@ def clean(text: str, label: str) -> Markup | None:
     return Markup(_render(root, f' class="flow" role="img" aria-label="{escape(label)}"'))
 
 
-def _render(node: ElementTree.Element, extra: str = "") -> str:
+def _render(node: ElementTree.Element, extra: str = "", depth: int = 0) -> str:
     name = _local(node)
     attributes = "".join(
         f' {key}="{escape(value)}"'
@@ -41,8 +48,8 @@ def _render(node: ElementTree.Element, extra: str = "") -> str:
     )
     inner = [str(escape(node.text or ""))]
     for child in node:
-        if _local(child) in _ELEMENTS:
-            inner.append(_render(child))
+        if _local(child) in _ELEMENTS and depth < _DEPTH:
+            inner.append(_render(child, depth=depth + 1))
         inner.append(str(escape(child.tail or "")))
     return f"<{name}{attributes}{extra}>{''.join(inner)}</{name}>"
 

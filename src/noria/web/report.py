@@ -11,6 +11,7 @@ from noria.core.store import Run, write_atomically
 from noria.web import figures
 from noria.web.data import RunData, read_run
 from noria.web.pairs import PairView, load_decode, read_pairs
+from noria.web.picture import printable
 
 REPORT = "report.html"
 _HERE = Path(__file__).parent
@@ -22,7 +23,7 @@ def write_report(run: Run) -> Path:
     A run that isn't over gets a report of what is there. The file is replaced whole or not at all.
     """
     path = run.path / REPORT
-    write_atomically(path, render(run))
+    write_atomically(path, printable(render(run)))
     return path
 
 
