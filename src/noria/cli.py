@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from noria import __version__, cli_check, cli_doctor, cli_show, cli_tasks
+from noria import __version__, cli_check, cli_doctor, cli_show, cli_tasks, cli_worlds
 from noria.cli_live import LiveView
 from noria.core import registry
 from noria.core.errors import NoriaError, UserError
@@ -213,7 +213,9 @@ def _keys(folder: str, entry: registry.Entry) -> list[str]:
 
 def _load(arguments: list[str]) -> Recipe:
     overrides = [text for text in arguments if "=" in text and not Path(text).is_file()]
-    return load([text for text in arguments if text not in overrides], overrides)
+    recipe = load([text for text in arguments if text not in overrides], overrides)
+    cli_worlds.check_strategies(recipe)
+    return recipe
 
 
 def _open(folder: str) -> Run:

@@ -82,7 +82,7 @@ def _read(path: Path) -> Any:
 
 
 def _scores(data: dict[str, Any]) -> Table:
-    """One line per round and model, one column per world: pass@1 with its interval, tokens per solved task."""
+    """One line per round and model, one column per world: pass@1, its interval, tokens per solved task."""
     worlds = list(dict.fromkeys(s["world"] for part in data["rounds"] for s in part["scores"]))
     table = Table(title=data["run"], caption="pass@1 in %, 95 % interval, mean tokens of a solved task")
     table.add_column("round", justify="right")
@@ -94,7 +94,9 @@ def _scores(data: dict[str, Any]) -> Table:
         for model in models:
             found = {s["world"]: s for s in part["scores"] if s["model"] == model}
             last = model == models[-1]
-            table.add_row(str(number), model, *(_cell(found.get(world)) for world in worlds), end_section=last)
+            table.add_row(
+                str(number), model, *(_cell(found.get(world)) for world in worlds), end_section=last
+            )
     return table
 
 

@@ -8,7 +8,9 @@ from typing import Literal, NamedTuple, Protocol, cast
 
 from noria.core.errors import UserError, boundary
 from noria.core.protocols import Sandbox, TestReport, Workspace, World
+from noria.core.recipe import Recipe
 from noria.core.recipe_tables import EnvTable, SandboxTable
+from noria.core.registry import nearest
 from noria.core.types import Task
 
 MAX_TURNS = 64
@@ -63,6 +65,34 @@ def opened(env: str, sandbox: str = "bwrap") -> Iterator[ProvableWorld]:
             world.close()
     finally:
         lazy.close()
+
+
+def check_strategies(recipe: Recipe) -> None:
+    """Every world must have the strategies that teachers name.
+
+    Raises:
+        UserError: one does not; names the teacher, the world and the world's experts.
+    """
+    wanted = {
+        name: plug.options["strategy"] for name, plug in recipe.teachers.items() if "strategy" in plug.options
+    }
+    if not wanted:
+        return
+    lazy = LazySandbox(recipe.sandbox)
+    faults: list[str] = []
+    for env, table in recipe.env.items():
+        world = cast(World, table.module().build(table.config(), lazy))
+        for teacher, strategy in wanted.items():
+            if strategy not in world.strategies:
+                faults.append(
+                    f"teachers.{teacher}.strategy must be known in every world: got {strategy!r}, which "
+                    f"env.{env} lacks{nearest(strategy, list(world.strategies))} - its experts are "
+                    f"{', '.join(world.experts)}"
+                )
+        world.close()
+    lazy.close()
+    if faults:
+        raise UserError("\n".join(faults))
 
 
 def default_tasks(env: str) -> int:

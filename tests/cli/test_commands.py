@@ -111,6 +111,24 @@ def test_wrong_input_ends_with_2_and_names_the_fix(
         assert word in result.err
 
 
+def test_a_strategy_that_a_world_lacks_is_named(noria, recipe: Path) -> None:
+    recipe.write_text(
+        'name = "small"\nenv.ledger.type = "ledger"\n'
+        'teachers.a = { type = "scripted", strategy = "carefull" }\n'
+    )
+    result = noria("check", str(recipe))
+    assert result.code == 2
+    for words in (
+        "teachers.a.strategy",
+        "'carefull'",
+        "env.ledger",
+        "did you mean 'careful'",
+        "careful, direct",
+    ):
+        assert words in result.err
+    assert noria("check", str(recipe), "teachers.a.strategy=careful").code == 0
+
+
 def test_bad_toml_ends_with_2_and_the_place(noria, recipe: Path) -> None:
     recipe.write_text("name = \n")
     result = noria("check", str(recipe))

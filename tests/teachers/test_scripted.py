@@ -1,0 +1,37 @@
+"""The scripted teacher plays a world's own strategy."""
+
+from __future__ import annotations
+
+import pytest
+
+from noria.core.errors import UserError
+from noria.core.types import Message
+from noria.envs import ledger
+from noria.teachers import scripted
+
+
+@pytest.mark.parametrize("strategy", ["careful", "direct"])
+def test_it_solves_tasks_as_the_worlds_expert_does(strategy: str) -> None:
+    world = ledger.build(ledger.Config(), None)
+    teacher = scripted.build(scripted.Config(strategy=strategy))
+    for task in world.tasks("train", 10, seed=1):
+        policy, episode = teacher.policy(world, task, seed=0), world.open(task)
+        said: list[Message] = []
+        for _ in range(20):
+            message = policy(said)
+            seen = episode.act(message)
+            said += [Message("assistant", message), Message("tool", seen.text)]
+            if seen.done:
+                break
+        assert episode.grade().reward == 1.0
+
+
+def test_a_strategy_that_the_world_lacks_is_refused() -> None:
+    world = ledger.build(ledger.Config(), None)
+    (task,) = world.tasks("train", 1, seed=1)
+    with pytest.raises(UserError, match="'test-first'.*its experts are careful, direct"):
+        scripted.build(scripted.Config(strategy="test-first")).policy(world, task, seed=0)
+
+
+def test_it_scores_no_tokens() -> None:
+    assert scripted.SCORES_TOKENS is False
