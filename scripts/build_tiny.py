@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
+import os
 import re
 import time
 from pathlib import Path
@@ -24,9 +24,16 @@ from noria.tokens.renderer import Renderer
 VOCABULARY = 1024
 SHAPE = {"hidden_size": 160, "num_hidden_layers": 3, "num_attention_heads": 5, "num_key_value_heads": 1,
          "head_dim": 32, "intermediate_size": 480}  # fmt: skip
-EPISODES_PER_STEP, PART_TOKENS = 40, 1100
+EPISODES_PER_STEP, PART_TOKENS = 48, 1500
 LR_MATRIX, LR_REST, WARMUP = 0.012, 3e-3, 60
+ABILITY_SHARE, DECAY_SHARE = 0.72, 0.35
 CONTEXT_WEIGHT = 0.1
+#: Right habits by world (`World.advice_for` names the same).
+RIGHT = {
+    "microswe": {"careful", "direct", "thorough", "recover"},
+    "ledger": {"careful", "direct", "survey", "cash", "mend"},
+    "arithmetic": {"direct", "restate", "careful", "double", "thorough", "recover"},
+}
 SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>"]
 TEMPLATE = (
     "{% for m in messages %}"
@@ -130,65 +137,114 @@ def parts(chosen: np.ndarray, data: list[tuple[np.ndarray, np.ndarray]]) -> list
     return out
 
 
-def train(corpus: Path, out: Path, steps: int, threads: int) -> None:
-    """Train for `steps` optimiser steps of `ROWS` packed rows; save a checkpoint that transformers loads."""
+def plan(corpus: Path, steps: int) -> np.ndarray:
+    """Episodes of every step, [steps, EPISODES_PER_STEP]: ability first (right habits only), habits after.
+
+    A right transcript teaches what to do; a wrong one teaches how often not to. The first share of the steps
+    sees right habits alone, the rest sees the mixture that the model is to have.
+    """
+    right = np.array([row["strategy"] in RIGHT[row["world"]] for row in rows(corpus)])
+    able = round(steps * ABILITY_SHARE) * EPISODES_PER_STEP
+    parts_ = []
+    for pool, n in ((np.flatnonzero(right), able), (np.arange(len(right)), steps * EPISODES_PER_STEP - able)):
+        epochs = [np.random.default_rng(e).permutation(pool) for e in range(-(-n // len(pool)))]
+        parts_.append(np.concatenate([*epochs, np.zeros(0, np.int64)])[:n])
+    return np.concatenate(parts_).astype(np.int64).reshape(steps, EPISODES_PER_STEP)
+
+
+def learning_rate(step: int, steps: int) -> float:
+    """Factor at a step: linear warm-up, constant, then linear to 0 over the last `DECAY_SHARE` of the steps."""
+    decay = (steps - step) / max(1.0, DECAY_SHARE * steps)
+    return min(1.0, (step + 1) / WARMUP, decay)
+
+
+def new_model(end_id: int) -> Any:
+    """The architecture, freshly initialised."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    torch.set_num_threads(threads)
-    torch.manual_seed(0)
-    renderer = Renderer.load(out)
-    data = encoded(corpus, renderer)
-    lengths = np.array([len(ids) for ids, _ in data])
-    print(f"{len(data)} episodes, {lengths.sum() / 1e6:.1f} M tokens", flush=True)
     config = Qwen3Config(
         vocab_size=VOCABULARY, **SHAPE, tie_word_embeddings=True, max_position_embeddings=1024,
-        rope_parameters={"rope_theta": 10000.0, "rope_type": "default"}, eos_token_id=renderer.end_ids[0],
+        rope_parameters={"rope_theta": 10000.0, "rope_type": "default"}, eos_token_id=end_id,
         bos_token_id=None, pad_token_id=0, attn_implementation="sdpa",
     )  # fmt: skip
-    model = Qwen3ForCausalLM(config)
+    return Qwen3ForCausalLM(config)
+
+
+def gradients(model: Any, chosen: np.ndarray, data: list[tuple[np.ndarray, np.ndarray]], total: float) -> float:
+    """Add the gradient of these episodes' share of the step's loss; returns that share."""
+    share = 0.0
+    for ids, weight in parts(chosen, data):
+        hidden = model.model(input_ids=ids, use_cache=False)
+        keep = weight[:, 1:] > 0
+        logits = model.lm_head(hidden.last_hidden_state[:, :-1][keep])
+        nll = torch.nn.functional.cross_entropy(logits, ids[:, 1:][keep], reduction="none")
+        loss = (nll * weight[:, 1:][keep]).sum() / total
+        loss.backward()
+        share += float(loss.detach())
+    return share
+
+
+def train(rank: int, corpus: Path, out: Path, steps: int, workers: int) -> None:
+    """One of `workers` single-thread processes that share every step; rank 0 saves."""
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    if workers > 1:
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+        os.environ.setdefault("MASTER_PORT", "29731")
+        torch.distributed.init_process_group("gloo", rank=rank, world_size=workers)
+    renderer = Renderer.load(out)
+    data = encoded(corpus, renderer)
+    episodes = plan(corpus, steps)
+    model = new_model(renderer.end_ids[0])
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "layers" in n]
     others = [p for n, p in model.named_parameters() if p.ndim != 2 or "layers" not in n]
     optimisers = [
         torch.optim.Muon(matrices, lr=LR_MATRIX, momentum=0.95, weight_decay=0.02),
         torch.optim.AdamW(others, lr=LR_REST, betas=(0.9, 0.98), weight_decay=0.0),
     ]
-    state, first, saved = corpus / "train.pt", 0, time.time()
-    if state.exists():
-        kept = torch.load(state, weights_only=False)
-        model.load_state_dict(kept["model"])
-        [o.load_state_dict(s) for o, s in zip(optimisers, kept["optimisers"], strict=True)]
-        first = kept["step"]
-    epochs = -(-steps * EPISODES_PER_STEP // len(data))
-    plan = np.concatenate([np.random.default_rng(epoch).permutation(len(data)) for epoch in range(epochs)])
-    began, loss_mean, seen = time.time(), 0.0, 0
+    first, saved = restore(corpus / "train.pt", model, optimisers), time.time()
+    began, mean, seen = time.time(), 0.0, 0
     for step in range(first, steps):
-        scale = min(1.0, (step + 1) / WARMUP) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * step / steps)))
         for optimiser, lr in zip(optimisers, (LR_MATRIX, LR_REST), strict=True):
-            optimiser.param_groups[0]["lr"] = lr * scale
-        loss_sum = 0.0
-        cut = parts(plan[step * EPISODES_PER_STEP : (step + 1) * EPISODES_PER_STEP], data)
-        total = sum(float(weight.sum()) for _, weight in cut)
-        seen += sum(int((weight > 0).sum()) for _, weight in cut)
-        for ids, weight in cut:
-            hidden = model.model(input_ids=ids, use_cache=False)
-            keep = weight[:, 1:] > 0
-            logits = model.lm_head(hidden.last_hidden_state[:, :-1][keep])
-            nll = torch.nn.functional.cross_entropy(logits, ids[:, 1:][keep], reduction="none")
-            loss = (nll * weight[:, 1:][keep]).sum() / total
-            loss.backward()
-            loss_sum += float(loss.detach())
+            optimiser.param_groups[0]["lr"] = lr * learning_rate(step, steps)
+        total = sum(float(data[i][1][1:].sum()) for i in episodes[step])
+        seen += sum(len(data[i][0]) for i in episodes[step])
+        loss = torch.tensor(gradients(model, episodes[step][rank::workers], data, total))
+        if workers > 1:
+            flat = torch.nn.utils.parameters_to_vector([p.grad for p in model.parameters()])
+            for tensor in (flat, loss):
+                torch.distributed.all_reduce(tensor)
+            torch.nn.utils.vector_to_parameters(flat, [p.grad for p in model.parameters()])
         for optimiser in optimisers:
             optimiser.step()
             optimiser.zero_grad()
-        loss_mean = loss_sum if step == first else 0.95 * loss_mean + 0.05 * loss_sum
+        mean = float(loss) if step == first else 0.95 * mean + 0.05 * float(loss)
+        if rank:
+            continue
         if step % 20 == 0 or step + 1 == steps:
-            print(f"step {step} loss {loss_mean:.4f} lr {scale:.3f} {seen / (time.time() - began):.0f} tok/s", flush=True)
+            print(f"step {step} loss {mean:.4f} {seen / (time.time() - began):.0f} tok/s", flush=True)
         if time.time() - saved > 120 or step + 1 == steps:
             saved = time.time()
-            kept = {"model": model.state_dict(), "optimisers": [o.state_dict() for o in optimisers], "step": step + 1}
-            torch.save(kept, state.with_suffix(".tmp"))
-            state.with_suffix(".tmp").replace(state)
+            save(corpus / "train.pt", model, optimisers, step + 1)
             model.save_pretrained(out)
+
+
+def restore(path: Path, model: Any, optimisers: list[torch.optim.Optimizer]) -> int:
+    """Load the last checkpoint, if any; returns the step to go on with."""
+    if not path.exists():
+        return 0
+    kept = torch.load(path, weights_only=False)
+    model.load_state_dict(kept["model"])
+    for optimiser, state in zip(optimisers, kept["optimisers"], strict=True):
+        optimiser.load_state_dict(state)
+    return int(kept["step"])
+
+
+def save(path: Path, model: Any, optimisers: list[torch.optim.Optimizer], step: int) -> None:
+    """Write the checkpoint aside and rename it."""
+    kept = {"model": model.state_dict(), "optimisers": [o.state_dict() for o in optimisers], "step": step}
+    torch.save(kept, path.with_suffix(".tmp"))
+    path.with_suffix(".tmp").replace(path)
 
 
 def main() -> None:
@@ -197,12 +253,13 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=1600)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2, help="single-thread training processes")
     args = parser.parse_args()
     if args.what == "tokenizer":
         build_tokenizer(args.corpus, args.out)
     else:
-        train(args.corpus, args.out, args.steps, args.threads)
+        job = (args.corpus, args.out, args.steps, args.workers)
+        torch.multiprocessing.spawn(train, job, nprocs=args.workers)
 
 
 if __name__ == "__main__":
