@@ -1,6 +1,8 @@
 """Seconds of every stage of one or several finished runs: median, minimum and maximum.
 
-    python bench/stages.py runs/quickstart-… [runs/…] [--json]
+    python bench/stages.py [runs/quickstart-… …] [--json]
+
+Without a run it takes the newest one under runs/.
 """
 
 from __future__ import annotations
@@ -14,11 +16,16 @@ from pathlib import Path
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    runs = args.runs or sorted(Path("runs").glob("*/round-*/gate/manifest.json"))[-1:]
+    if not runs:
+        print("skipped: no finished run under runs/ - make demo makes one")
+        return
+    runs = [path.parents[2] if path.name == "manifest.json" else path for path in runs]
     seconds: dict[str, list[float]] = defaultdict(list)
-    for run in args.runs:
+    for run in runs:
         found = sorted(run.glob("round-*/**/manifest.json"))
         if not found:
             parser.error(f"{run} holds no finished stage")

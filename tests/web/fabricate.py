@@ -24,7 +24,11 @@ RECIPE: dict[str, Any] = {
     "name": "quickstart",
     "rounds": 2,
     "seed": 7,
-    "env": {"repair": {"type": "microswe"}, "ledger": {"type": "ledger"}, "arithmetic": {"type": "arithmetic"}},
+    "env": {
+        "repair": {"type": "microswe"},
+        "ledger": {"type": "ledger"},
+        "arithmetic": {"type": "arithmetic"},
+    },
 }
 N = 120
 HOSTILE = '</pre><script>alert("x")</script><img src="http://evil.example/a.png" onerror=alert(1)>&amp;\'"'
@@ -46,7 +50,12 @@ class Maker:
             self.pairs(number)
             self.resample(number)
             self.curate(number)
-            for label, rate in (("sft", 0.34), ("expert:repair", 0.5), ("expert:ledger", 0.46), ("merged", 0.45)):
+            for label, rate in (
+                ("sft", 0.34),
+                ("expert:repair", 0.5),
+                ("expert:ledger", 0.46),
+                ("merged", 0.45),
+            ):
                 self.train(number, label)
                 self.evaluate(number, label, rate + 0.1 * (number - 1))
             self.train(number, "final")
@@ -76,7 +85,9 @@ class Maker:
         record = TokenRecord(
             tuple(ids), ("glue",) * n, (0,) * n, ("student",) * n, tuple(mask), (0.0,) * n, (0,) * n
         )
-        outcome = Outcome(reward, reason="" if reward else "test 2 of 3 fails" + (HOSTILE if self.hostile else ""))
+        outcome = Outcome(
+            reward, reason="" if reward else "test 2 of 3 fails" + (HOSTILE if self.hostile else "")
+        )
         return Trajectory(f"{task.id}/{name}", task, "student", tuple(turns), record, outcome)
 
     def pair(self, world: str, i: int) -> Pair:
@@ -89,22 +100,43 @@ class Maker:
         else:
             task = Task(f"{world}/{i}", world, "", f"Function f{i} returns the wrong value; repair it.{text}")
             edit = render_call("edit", line=3, old="a - b", new="a + b" + text)
-            view = ("<think>look first" + text + "</think>" + render_call("view"), "1 def f(a, b):\n2   c = 0\n3   return a - b" + text)
+            view = (
+                "<think>look first" + text + "</think>" + render_call("view"),
+                "1 def f(a, b):\n2   c = 0\n3   return a - b" + text,
+            )
             right = [view, (edit, "ok"), (render_call("test"), "3 passed"), (render_call("submit"), "")]
             wrong = [view, (render_call("submit"), "")]
-        return Pair(task, self.trajectory(task, "careful/0", right, 1.0), self.trajectory(task, "weak/0", wrong, 0.0))
+        return Pair(
+            task, self.trajectory(task, "careful/0", right, 1.0), self.trajectory(task, "weak/0", wrong, 0.0)
+        )
 
     def marks(self, pair: Pair) -> tuple[KeyAction, ...]:
         """A mark on the wrong last turn, and one inside the right first turn of a one-turn pair."""
         out = []
         one = len(pair.wrong.turns) == 1
-        for t, turn, (a, b) in ((pair.wrong, len(pair.wrong.turns) - 1, (5, 0)), (pair.right, 1 - one, (2, 7))):
+        for t, turn, (a, b) in (
+            (pair.wrong, len(pair.wrong.turns) - 1, (5, 0)),
+            (pair.right, 1 - one, (2, 7)),
+        ):
             span = t.turns[turn]
-            begin, end = (span.token_start + 3, span.token_start + 8) if one else (span.token_start, span.token_end)
+            begin, end = (
+                (span.token_start + 3, span.token_start + 8) if one else (span.token_start, span.token_end)
+            )
             out.append(
-                KeyAction(t.id, turn, begin, end, "submit", narrate.why("submit", t.turns[turn].message, a, 8, b, 8),
-                          narrate.confidence(a, 8, b, 8), a, 8, b, 8)
-            )  # fmt: skip
+                KeyAction(
+                    t.id,
+                    turn,
+                    begin,
+                    end,
+                    "submit",
+                    narrate.why("submit", t.turns[turn].message, a, 8, b, 8),
+                    narrate.confidence(a, 8, b, 8),
+                    a,
+                    8,
+                    b,
+                    8,
+                )
+            )
         return tuple(out)
 
     def pairs(self, number: int) -> None:
@@ -131,7 +163,10 @@ class Maker:
     def resample(self, number: int) -> None:
         """The three arms."""
         with self.run.artifact(f"round-{number}/resample", inputs=[f"round-{number}/analyze"]) as work:
-            arms = {arm: {w: _rate(k + 3 * i, 96) for i, w in enumerate(WORLDS)} for arm, k in (("hint", 51), ("none", 30), ("random", 28))}
+            arms = {
+                arm: {w: _rate(k + 3 * i, 96) for i, w in enumerate(WORLDS)}
+                for arm, k in (("hint", 51), ("none", 30), ("random", 28))
+            }
             (work.path / "arms.json").write_text(json.dumps(arms))
             work.count_in(hints=24)
             work.count_out(samples_per_arm=288, hint_solved=162)
@@ -157,11 +192,18 @@ class Maker:
     def _metrics(self, label: str, number: int, step: int) -> dict[str, float]:
         noise = self.rng.gauss(0, 0.03)
         if label == "sft":
-            return {"loss/ce": 1.9 * math.exp(-step / 9) + 0.3 + noise - 0.1 * number, "entropy": 0.5 - 0.01 * step}
+            return {
+                "loss/ce": 1.9 * math.exp(-step / 9) + 0.3 + noise - 0.1 * number,
+                "entropy": 0.5 - 0.01 * step,
+            }
         facts = {
-            "reward/mean": 0.3 + 0.01 * step + noise, "loss/clipped": -0.02 + noise / 3, "entropy": 0.4 - 0.006 * step,
-            "response_tokens/mean": 64 - step * 0.4 + 30 * noise, "staleness/max": float(step % 2), "clip_frac": abs(noise),
-        }  # fmt: skip
+            "reward/mean": 0.3 + 0.01 * step + noise,
+            "loss/clipped": -0.02 + noise / 3,
+            "entropy": 0.4 - 0.006 * step,
+            "response_tokens/mean": 64 - step * 0.4 + 30 * noise,
+            "staleness/max": float(step % 2),
+            "clip_frac": abs(noise),
+        }
         if label == "merged":
             facts |= {f"distill/abs/{world}": 0.12 * math.exp(-step / 10) + 0.01 for world in WORLDS}
         return facts
@@ -179,21 +221,32 @@ class Maker:
             (work.path / "scores.json").write_text(json.dumps(scores))
             (work.path / "outcomes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
             work.count_in(tasks=len(rows))
-            work.count_out(solved=sum(row["reward"] == 1 for row in rows), unknown=sum(row["reward"] is None for row in rows))
+            work.count_out(
+                solved=sum(row["reward"] == 1 for row in rows),
+                unknown=sum(row["reward"] is None for row in rows),
+            )
 
     def _outcome(self, world: str, split: str, i: int, rate: float, number: int) -> dict[str, Any]:
         easy = random.Random(f"{world}{split}{i}{number}").random() * 0.8 + self.rng.random() * 0.2
         reward = None if i == 5 else float(easy < rate)
         reason = "sandbox died" + (HOSTILE if self.hostile else "") if reward is None else ""
-        return {"id": f"{world}/{split}/{i}", "world": world, "split": split, "reward": reward, "reason": reason,
-                "tokens": 40 + i % 30}  # fmt: skip
+        return {
+            "id": f"{world}/{split}/{i}",
+            "world": world,
+            "split": split,
+            "reward": reward,
+            "reason": reason,
+            "tokens": 40 + i % 30,
+        }
 
     def collect(self, number: int) -> None:
         """The round's scores in one file."""
         labels = ("weak", "sft", "expert-repair", "expert-ledger", "merged", "final")
         names = [f"round-{number}/evaluate-{label}" for label in labels]
         with self.run.artifact(f"round-{number}/evaluate", inputs=names) as work:
-            scores = [s for name in names for s in json.loads((self.run.folder(name) / "scores.json").read_text())]
+            scores = [
+                s for name in names for s in json.loads((self.run.folder(name) / "scores.json").read_text())
+            ]
             (work.path / "scores.json").write_text(json.dumps(scores))
 
     def gate(self, number: int) -> None:
@@ -219,8 +272,14 @@ def _score(model: str, world: str, split: str, rows: list[dict[str, Any]]) -> di
     mean = sum(row["tokens"] for row in solved) / max(1, len(solved))
     low, high = wilson(len(solved), len(known))
     return {
-        "model": model, "world": world, "split": split, "n": len(rows), "correct": len(solved),
-        "unknown": len(rows) - len(known), "pass@1": round(len(solved) / len(known), 4),
-        "ci95": [round(low, 4), round(high, 4)], "tokens_per_solve": round(mean, 2),
+        "model": model,
+        "world": world,
+        "split": split,
+        "n": len(rows),
+        "correct": len(solved),
+        "unknown": len(rows) - len(known),
+        "pass@1": round(len(solved) / len(known), 4),
+        "ci95": [round(low, 4), round(high, 4)],
+        "tokens_per_solve": round(mean, 2),
         "tokens_per_solve_ci": [round(mean - 1.5, 2), round(mean + 1.5, 2)],
-    }  # fmt: skip
+    }

@@ -26,7 +26,9 @@ def test_a_message_is_taken_apart_in_order() -> None:
     ]
 
 
-@pytest.mark.parametrize("message", ["<think>never closed", '<call name="view"><a>1', "</call>", "<think></think>", ""])
+@pytest.mark.parametrize(
+    "message", ["<think>never closed", '<call name="view"><a>1', "</call>", "<think></think>", ""]
+)
 def test_malformed_messages_lose_no_text(message: str) -> None:
     said = "".join(text for part in split_message(message) for text, _ in part.runs)
     assert said == message.removeprefix("<think>").removesuffix("</think>")
@@ -58,9 +60,11 @@ def test_token_spans_find_their_characters(tmp_path, tokenizer) -> None:
 
 def test_pictures_keep_only_what_draws() -> None:
     hostile = (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" onload="x()"><script>x()</script><style>*{}</style>'
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" onload="x()">'
+        "<script>x()</script><style>*{}</style>"
         '<a href="javascript:x()"><text>link</text></a><rect x="1" fill="url(#a)" onclick="x()"/>'
-        "<g><title>a &lt;b&gt;</title><text x='2'>t &amp; u</text></g><foreignObject><p>p</p></foreignObject></svg>"
+        "<g><title>a &lt;b&gt;</title><text x='2'>t &amp; u</text></g>"
+        "<foreignObject><p>p</p></foreignObject></svg>"
     )
     assert clean(hostile, 'say "hi"') == (
         '<svg viewBox="0 0 9 9" class="flow" role="img" aria-label="say &#34;hi&#34;"><rect x="1"></rect>'
@@ -68,7 +72,9 @@ def test_pictures_keep_only_what_draws() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "<p>no</p>", "<svg>", "<!DOCTYPE svg><svg/>", '<?xml version="1.0"?><svg/>', "plain"])
+@pytest.mark.parametrize(
+    "text", ["", "<p>no</p>", "<svg>", "<!DOCTYPE svg><svg/>", '<?xml version="1.0"?><svg/>', "plain"]
+)
 def test_what_is_no_picture_is_refused(text: str) -> None:
     assert clean(text, "x") is None
 
@@ -110,6 +116,8 @@ def test_degenerate_charts_are_drawn() -> None:
     assert lines("x", []) == ""
 
 
-@pytest.mark.parametrize("seconds, text", [(0.04, "0.0 s"), (42.4, "42 s"), (61, "1 min 01 s"), (3725, "1 h 02 min")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.04, "0.0 s"), (42.4, "42 s"), (61, "1 min 01 s"), (3725, "1 h 02 min")]
+)
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text

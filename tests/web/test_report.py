@@ -87,7 +87,8 @@ def test_scores_equal_the_artifacts(whole_run: Run, page: Page) -> None:
             cell = " ".join(row[2 + WORLDS.index(score["world"])].split())
             low, high = score["ci95"]
             assert cell.startswith(f"{100 * score['pass@1']:.1f} % {100 * low:.1f} to {100 * high:.1f}")
-            assert f"n {score['n']}, {score['unknown']} unknown, {score['tokens_per_solve']:.1f} tokens per solve" in cell
+            assert f"n {score['n']}, {score['unknown']} unknown" in cell
+            assert f"{score['tokens_per_solve']:.1f} tokens per solve" in cell
             checked += 1
     assert checked == 2 * (3 + 3 + 3 + 2 + 3 + 3 + 3)
 
@@ -98,8 +99,8 @@ def test_the_charts_show_the_same_values(whole_run: Run, page: Page) -> None:
         if (s["model"], s["world"], s["split"]) == ("merged", "ledger", "heldout")
     ]  # fmt: skip
     low, high = score["ci95"]
-    wanted = f"round 2, merged: {100 * score['pass@1']:.0f} % ({100 * low:.0f} % to {100 * high:.0f} %) of 119 known"
-    assert wanted in page.titles
+    interval = f"({100 * low:.0f} % to {100 * high:.0f} %)"
+    assert f"round 2, merged: {100 * score['pass@1']:.0f} % {interval} of 119 known" in page.titles
 
 
 def test_gate_evidence_and_verdicts(whole_run: Run, page: Page) -> None:
@@ -138,11 +139,21 @@ def test_key_actions_stand_in_their_place(page: Page, whole_run: Run) -> None:
 
 def test_nothing_is_loaded(page: Page, hostile_run: Run) -> None:
     for found in (page, page_of(hostile_run)):
-        assert not {tag for tag, _ in found.tags} & {"script", "img", "link", "iframe", "object", "base", "form"}
+        assert not {tag for tag, _ in found.tags} & {
+            "script",
+            "img",
+            "link",
+            "iframe",
+            "object",
+            "base",
+            "form",
+        }
         for tag, attrs in found.tags:
             assert "src" not in attrs and not any(key.startswith("on") for key in attrs), tag
             assert (attrs.get("href") or "#").startswith("#")
-            assert not any("url(" in (value or "") or "javascript:" in (value or "") for value in attrs.values())
+            assert not any(
+                "url(" in (value or "") or "javascript:" in (value or "") for value in attrs.values()
+            )
 
 
 def test_hostile_text_is_escaped(hostile_run: Run) -> None:
@@ -162,17 +173,18 @@ def test_a_run_without_rounds(tmp_path: Path, tokenizer: Tokenizer, files: list[
 def test_every_prefix_of_a_round_gives_a_report(tmp_path: Path, whole_run: Run) -> None:
     path = tmp_path / "run"
     shutil.copytree(whole_run.path, path)
+    shutil.rmtree(path / "round-2")
     run = Run(path)
-    names = [
-        str(m.parent.relative_to(path)) for m in sorted(path.glob("round-*/**/manifest.json"), key=lambda m: json.loads(m.read_text())["created"])
-    ]  # fmt: skip
+    found = {str(m.parent.relative_to(path)): json.loads(m.read_text()) for m in path.rglob("manifest.json")}
+    names = sorted(found, key=lambda name: found[name]["created"])
+    assert len(names) == 18
     for name in reversed(names):
         shutil.move(run.folder(name), path / (name + ".partial"))  # as a stage that is still at work
-        found = page_of(run)
-        assert not any(row[0] == name for row in found.rows)
-        assert ("Nothing to show yet" in found.text) == (name == names[0])
-        if name == "round-2/gate":
-            assert "not decided yet" in found.text
+        page = page_of(run)
+        assert not any(row[0] == name for row in page.rows)
+        assert ("Nothing to show yet" in page.text) == (name == names[0])
+        if name == "round-1/gate":
+            assert "not decided yet" in page.text
 
 
 def test_a_torn_artifact_is_left_out(tmp_path: Path, whole_run: Run) -> None:

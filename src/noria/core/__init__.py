@@ -1,0 +1,1 @@
+"""Carriers, protocols, recipes, the registry, run folders, faults and statistics."""

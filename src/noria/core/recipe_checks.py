@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from noria.core import registry
 from noria.core.errors import UserError
 from noria.core.recipe_phases import DistillPhase, EfficiencyPhase, Phase, Sampled
+from noria.core.recipe_tables import EngineTable
 
 if TYPE_CHECKING:
     from noria.core.recipe import Recipe
@@ -64,6 +65,12 @@ def _supervisor(recipe: Recipe) -> list[str]:
             'supervisor.type = "model" needs supervisor.engine - add engine = { type = "…" }, '
             'or set supervisor.type = "counterfactual"'
         )
+    if table.engine is not None and _says(table.engine, "CHATS") is False:
+        found.append(
+            f"supervisor.engine.type must be an engine that chats: got {table.engine.type!r}, expected "
+            f"{_listed(_chatting())} - set supervisor.engine = "
+            '{ type = "openai", base_url = "…", model = "…" }'
+        )
     if table.replay_budget < 2 * table.continuations:
         found.append(
             "supervisor.replay_budget must be at least twice supervisor.continuations (before and after one "
@@ -76,6 +83,11 @@ def _supervisor(recipe: Recipe) -> list[str]:
 def _engine(recipe: Recipe) -> list[str]:
     longest = recipe.student.engine.options.get("max_tokens")
     found: list[str] = []
+    if _says(recipe.student.engine, "SAMPLES_TOKENS", otherwise=True) is False:
+        found.append(
+            f"student.engine.type must be an engine that samples tokens: got {recipe.student.engine.type!r}, "
+            'which gives text only - set student.engine = { type = "embedded" }'
+        )
     for path, limit in (("rollout", recipe.rollout.max_tokens), ("eval", recipe.eval.max_tokens)):
         if isinstance(longest, int) and limit > longest:
             found.append(
@@ -83,6 +95,19 @@ def _engine(recipe: Recipe) -> list[str]:
                 f"set {path}.max_tokens = {longest}, or raise the engine's"
             )
     return found
+
+
+def _says(engine: EngineTable, key: str, otherwise: bool = False) -> bool | None:
+    """What the engine's module says of itself, `otherwise` where it is silent; None for an unknown type."""
+    try:
+        said = registry.constant(engine.folder, engine.type, key)
+    except UserError:
+        return None  # reported where plug-ins are checked
+    return otherwise if said is None else said is True
+
+
+def _chatting() -> list[str]:
+    return [name for name in registry.names("engines") if registry.constant("engines", name, "CHATS") is True]
 
 
 def _worlds(recipe: Recipe, path: str, worlds: list[str] | None) -> list[str]:

@@ -1,0 +1,1 @@
+"""Worlds: tasks, tools, verifier and reference solution. One file or folder per world."""

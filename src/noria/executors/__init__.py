@@ -1,0 +1,1 @@
+"""Where rollouts run beside the training. One file per executor."""

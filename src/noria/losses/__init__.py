@@ -1,0 +1,1 @@
+"""Objectives: (log-probabilities, streams) to (sum, denominator, metrics). One file per term."""

@@ -1,0 +1,1 @@
+"""The stages of a round: each turns finished artifacts into one artifact."""

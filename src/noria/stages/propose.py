@@ -61,7 +61,7 @@ class Proposal:
 
 
 def proposals(ctx: Context, pairs: Sequence[Pair]) -> dict[str, Proposal]:
-    """Ask about every pair, several at a time; a pair that gets no usable answer has a proposal without actions.
+    """Ask about every pair, several at a time; where no answer is usable, the proposal has no actions.
 
     Raises:
         UserError: the engine cannot work as configured (package, key, address or model is missing).
@@ -103,11 +103,12 @@ def prompt(pair: Pair, most: int) -> str:
     example = '[{"side": "wrong", "turn": 2, "why": "edits before reading the failing test"}]'
     return "\n".join(
         [
-            "Two attempts at the same task follow. A checker accepted the one called `right` and refused the one "
-            "called `wrong`.",
-            "Which single actions decided that? Look for turns after which success became much more likely or much "
-            "less likely than just before: in the wrong attempt a mistake that was not made up for, in the right "
-            "attempt a step that set it on course. Turns without influence on the result don't count.",
+            "Two attempts at the same task follow. A checker accepted the one called `right` and refused the "
+            "one called `wrong`.",
+            "Which single actions decided that? Look for turns after which success became much more likely "
+            "or much less likely than just before: in the wrong attempt a mistake that was not made up for, "
+            "in the right attempt a step that set it on course. Turns without influence on the result don't "
+            "count.",
             "",
             "TASK",
             clip(pair.task.prompt, TASK_CHARS),
@@ -118,8 +119,8 @@ def prompt(pair: Pair, most: int) -> str:
             f"ATTEMPT wrong (refused: {clip(reason, 200)})",
             *listing(pair.wrong),
             "",
-            f"Name at least one and at most {most} turns of each attempt that matters, the most decisive first. Answer "
-            "with a JSON list alone, one object per action: `side` is right or wrong, `turn` is the number in the "
+            f"Name one turn at least, and {most} per attempt at most, the most decisive first. Answer with a "
+            "JSON list alone, one object per action: `side` is right or wrong, `turn` is the number in the "
             "list above, `why` is one short sentence. For example:",
             example,
         ]
@@ -141,7 +142,7 @@ def parse(answer: str, pair: Pair, most: int) -> tuple[ProposedAction, ...]:
     """The proposed actions, `most` per side at most, each turn once.
 
     Raises:
-        PolicyError: no JSON list of objects, an empty one, or an action that does not exist; says what is wrong.
+        PolicyError: no JSON list of objects, an empty one, or an action that does not exist; says which.
     """
     items = _last_list(answer[:_PARSED_CHARS])
     if items is None:
@@ -173,7 +174,7 @@ def _action(item: Mapping[str, Any], pair: Pair) -> ProposedAction:
 
 
 def _last_list(text: str) -> list[Any] | None:
-    """The last JSON list of objects in a text (models think, quote and fence); an empty one only if no other."""
+    """The last JSON list of objects in a text (models think, quote and fence); empty if no other is there."""
     decoder, found, at = json.JSONDecoder(), None, text.find("[")
     while at >= 0:
         try:

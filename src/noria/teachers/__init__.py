@@ -1,0 +1,1 @@
+"""Who shows or scores the right way. One file per teacher."""

@@ -1,0 +1,1 @@
+"""From messages to tokens and back: renderer, tool calls, token record."""

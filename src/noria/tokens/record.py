@@ -10,7 +10,7 @@ from noria.tokens.renderer import Piece
 
 
 class RecordBuilder:
-    """Appends prompt, sampled, written and observed tokens; every stream grows by the same length each time."""
+    """Appends prompt, sampled, written and observed tokens; all streams grow by the same length each time."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []
@@ -55,7 +55,9 @@ class RecordBuilder:
         self.ids.extend(record.ids[head])
         self._roles.extend(record.roles[head])
         self._turns.extend(record.turns[head])
-        self._sources.extend("expert" if m else s for m, s in zip(record.mask[head], record.sources[head], strict=True))
+        self._sources.extend(
+            "expert" if m else s for m, s in zip(record.mask[head], record.sources[head], strict=True)
+        )
         self._mask.extend([0] * length)
         self._logp.extend([0.0] * length)
         self._versions.extend([-1] * length)
@@ -79,7 +81,9 @@ class RecordBuilder:
     ) -> tuple[int, int]:
         n = len(ids)
         if not n == len(roles) == len(logp) == len(versions):
-            raise ValueError(f"a piece must have equal streams: {n}, {len(roles)}, {len(logp)}, {len(versions)}")
+            raise ValueError(
+                f"a piece must have equal streams: {n}, {len(roles)}, {len(logp)}, {len(versions)}"
+            )
         start = len(self.ids)
         self.ids.extend(ids)
         self._roles.extend(roles)
@@ -92,9 +96,12 @@ class RecordBuilder:
 
 
 def edited(record: TokenRecord) -> TokenRecord:
-    """The record of a rewritten rollout: nothing in it was sampled in this context, so log-probabilities are gone."""
+    """The record of a rewritten rollout: nothing in it was sampled in this context, so it has no probabilities.
+
+    The assistant's turns count as the editor's, whoever said them first.
+    """
     n = len(record)
-    sources = tuple(EDITED if m else s for m, s in zip(record.mask, record.sources, strict=True))
+    sources = tuple(EDITED if a else s for a, s in zip(authored(record), record.sources, strict=True))
     return replace(record, sources=sources, mask=(0,) * n, logp_mu=(0.0,) * n, versions=(-1,) * n)
 
 

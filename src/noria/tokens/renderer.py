@@ -1,10 +1,10 @@
-"""Messages to tokens, append-only: what was sampled is never re-encoded, what was rendered is never re-rendered.
+"""Messages to tokens, append-only: what was sampled is never re-encoded, what was rendered stays.
 
-A conversation is one growing token buffer. The prompt comes from the tokenizer's own chat template. Between two
-assistant turns stands a piece that depends on the observation alone: the end of the assistant's turn, the tool
-message and the next generation prompt. The renderer learns that piece from the template once, by probing it, and
-refuses a template in which it isn't constant (one that rewrites history breaks the prefix property, and a mask
-computed from it would be wrong).
+A conversation is one growing token buffer. The prompt comes from the tokenizer's own chat template. Between
+two assistant turns stands a piece that depends on the observation alone: the end of the assistant's turn, the
+tool message and the next generation prompt. The renderer learns that piece from the template once, by probing
+it, and refuses a template in which it isn't constant (one that rewrites history breaks the prefix property,
+and a mask computed from it would be wrong).
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
+
 from noria.core.errors import UserError
 from noria.core.types import Message, Task, TokenRole, Tool
 
 _CLOSERS = {"think": "</think>", "tool_args": "</call>"}
-_A, _B, _C, _D = "alpha7", "beta7", "gamma7", "delta7"
+#: Turns of the probe. Templates that know reasoning as a part of its own write it in this form themselves.
+_PROBE = tuple((f"<think>\nalpha{k}\n</think>\n\nbeta{k}", f"gamma{k}") for k in range(3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +84,14 @@ class Renderer:
         return Piece(ids, _same("user", len(ids)))
 
     def observation(self, text: str, ended: bool = True) -> Piece:
-        """What follows an assistant turn: its end (unless the model sampled it), the tool message, the next start."""
+        """What follows an assistant turn: its end (unless it was sampled), the tool message, the next start."""
         between = self._between if ended else self._end_text + self._between
         glue, seen, after = self.encode(between), self.encode(text), self.encode(self._after)
         roles = _same("glue", len(glue)) + _same("observation", len(seen)) + _same("glue", len(after))
         return Piece(glue + seen + after, roles)
 
     def message(self, text: str) -> tuple[int, ...]:
-        """Ids of an assistant message that somebody wrote (a teacher, an editor), with its end-of-turn token."""
+        """Ids of an assistant message that a teacher or an editor wrote, with its end-of-turn token."""
         return (*self.encode(text), self.end_ids[0])
 
     def roles(self, ids: Sequence[int]) -> tuple[TokenRole, ...]:
@@ -101,7 +104,7 @@ class Renderer:
             text = (text + piece)[-64:]
             if "<think>" in piece or (state == "answer" and text.endswith("<think>")):
                 state = "think"
-            elif "<call" in piece or (state == "answer" and text.endswith("<call")):
+            elif state == "answer" and ("<call" in piece or text.endswith("<call")):
                 state, opened = "tool_name", ""
             out.append(state)
             if state == "tool_name":
@@ -124,24 +127,17 @@ class Renderer:
 
     def _probe(self) -> tuple[str, str]:
         """Find the constant text between an assistant turn and an observation, and after the observation."""
-        found = set()
-        for said, seen, more in ((_A, _B, ()), (_C, _D, ()), (_A, _D, (_C, _B))):
-            messages = [Message("system", "s"), Message("user", "u"), Message("assistant", said)]
-            messages.append(Message("tool", seen))
-            for index, text in enumerate(more):
-                messages.append(Message("assistant" if index % 2 == 0 else "tool", text))
-            text = self._template(messages, (), generate=True)
-            last_said, last_seen = (more[-2], more[-1]) if more else (said, seen)
-            prefix = self._template(messages[: -2 if more else 3], (), generate=bool(more))
-            if more and not text.startswith(prefix):
-                raise UserError(
-                    "chat template must keep the rendered history unchanged when a message is added: it rewrites "
-                    "earlier turns - use a template that keeps earlier reasoning"
-                )
-            at, end = text.rindex(last_said) + len(last_said), text.rindex(last_seen)
-            found.add((text[at:end], text[end + len(last_seen) :]))
+        try:
+            found = self._pieces_between()
+        except TemplateError as fault:
+            raise UserError(
+                f"chat template must render a tool message, and the other roles: it says {str(fault)!r} - "
+                "use a template with a form for every role"
+            ) from fault
         if len(found) != 1:
-            raise UserError("chat template must render a tool message the same way in every place: it does not")
+            raise UserError(
+                "chat template must render a tool message the same way in every place: it does not"
+            )
         between, after = found.pop()
         end_text = self.tokenizer.decode([self.end_ids[0]])
         if not between.startswith(end_text):
@@ -150,6 +146,29 @@ class Renderer:
                 "set eos_token to the template's end-of-turn token"
             )
         return between[len(end_text) :], after
+
+    def _pieces_between(self) -> set[tuple[str, str]]:
+        """What stands around the observation in each turn of a conversation that holds reasoning."""
+        found = set()
+        messages = [Message("system", "s"), Message("user", "u")]
+        for said, seen in _PROBE:
+            before = self._template(messages, (), generate=True) + said
+            messages += [Message("assistant", said), Message("tool", seen)]
+            text = self._template(messages, (), generate=True)
+            if not text.startswith(before):
+                raise UserError(
+                    "chat template must keep the prompt and every assistant message as they were when a "
+                    "message is added: it rewrites them - use a template that keeps earlier reasoning and "
+                    "opens no thought itself"
+                )
+            between, shown, after = text[len(before) :].partition(seen)
+            if not shown:
+                raise UserError(
+                    "chat template must render a tool message: it leaves it out - use a template with a form "
+                    "for every role"
+                )
+            found.add((between, after))
+        return found
 
 
 def _same(role: TokenRole, n: int) -> tuple[TokenRole, ...]:

@@ -1,0 +1,1 @@
+"""Forward, backward and the optimiser's step. One file per trainer."""

@@ -1,4 +1,4 @@
-"""Charts as inline SVG: colours come from the page's style sheet by class, so that they follow light and dark.
+"""Charts as inline SVG: colours come from the style sheet by class, so that they follow light and dark.
 
 Every text that is not ours is escaped here; the result is markup that the template may insert as it is.
 """
@@ -47,8 +47,11 @@ def ticks(low: float, high: float, most: int = 4) -> list[float]:
         return [low]
     size = 10.0 ** math.floor(math.log10(span / most))
     steps = [size * k for k in (1, 2, 2.5, 5, 10)]
-    found = [[k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)] for step in steps]
-    return next((values for values in found if len(values) <= most + 1), [low]) or [low]
+    for step in steps:
+        found = range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+        if 1 <= len(found) <= most + 1:
+            return [k * step for k in found]
+    return [low]
 
 
 def number(value: float) -> str:
@@ -89,7 +92,7 @@ def dots(
 
     out = [_grid_y(ticks(0, end), y, left, width - right, form)]
     for i, place in enumerate(places):
-        out.append(f'<text class="tick" x="{left + slot * (i + 0.5):.1f}" y="{height - 10}" text-anchor="middle">{escape(place)}</text>')
+        out.append(_text("tick", left + slot * (i + 0.5), height - 10, place))
     shift = min(18.0, slot / (len(series) + 1))
     for k, (name, line) in enumerate(series):
         colour = f"c{k % COLOURS}"
@@ -98,13 +101,12 @@ def dots(
         if len(line) > 1:
             out.append(f'<polyline class="link {colour}" points="{path}"/>')
         for x, dot in zip(at, line, strict=True):
-            title = escape(f"{name}, {dot.x}: {form(dot.value)} ({form(dot.low)} to {form(dot.high)}) {dot.note}".strip())
+            interval = f"({form(dot.low)} to {form(dot.high)})"
+            title = escape(f"{name}, {dot.x}: {form(dot.value)} {interval} {dot.note}".strip())
             out.append(
                 f'<g class="{colour}"><title>{title}</title>'
-                f'<line class="whisker" x1="{x:.1f}" x2="{x:.1f}" y1="{y(dot.low):.1f}" y2="{y(dot.high):.1f}"/>'
-                f'<circle class="dot" cx="{x:.1f}" cy="{y(dot.value):.1f}" r="4.5"/>'
-                f'<rect class="hit" x="{x - 9:.1f}" y="{y(dot.high) - 6:.1f}" width="18" '
-                f'height="{y(dot.low) - y(dot.high) + 12:.1f}"/></g>'
+                f"{_line('whisker', x, x, y(dot.low), y(dot.high))}{_dot(x, y(dot.value), 4.5)}"
+                f"{_rect('hit', x - 9, y(dot.high) - 6, 18, y(dot.low) - y(dot.high) + 12)}</g>"
             )
     return _svg(width, height, label, out)
 
@@ -132,17 +134,20 @@ def lines(label: str, series: Sequence[tuple[int, str, Sequence[tuple[float, flo
     out = [_grid_y(ticks(low, high, 3), py, left, width - right, number)]
     whole = sorted({int(v) for v in ticks(x0, x1) if v == int(v)} | {int(x0)})
     for v in whole:
-        out.append(f'<text class="tick" x="{px(v):.1f}" y="{height - 6}" text-anchor="middle">{v}</text>')
+        out.append(_text("tick", px(v), height - 6, str(v)))
     for colour, name, points in series:
         path = " ".join(f"{px(x):.1f},{py(y):.1f}" for x, y in points)
-        last = points[-1]
-        title = escape(f"{name}: {number(points[0][1])} at step {number(points[0][0])}, {number(last[1])} at step {number(last[0])}")
-        out.append(f'<g class="c{colour % COLOURS}"><title>{title}</title><polyline class="curve" points="{path}"/>')
-        out.append(f'<circle class="dot" cx="{px(last[0]):.1f}" cy="{py(last[1]):.1f}" r="2.8"/></g>')
+        ends = [f"{number(y)} at step {number(x)}" for x, y in (points[0], points[-1])]
+        out.append(
+            f'<g class="c{colour % COLOURS}"><title>{escape(f"{name}: {ends[0]}, {ends[1]}")}</title>'
+            f'<polyline class="curve" points="{path}"/>{_dot(px(points[-1][0]), py(points[-1][1]), 2.8)}</g>'
+        )
     return _svg(width, height, label, out)
 
 
-def bars(label: str, rows: Sequence[Bar], end: float | None = None, name_width: int = 164, width: int = 400) -> Markup:
+def bars(
+    label: str, rows: Sequence[Bar], end: float | None = None, name_width: int = 164, width: int = 400
+) -> Markup:
     """Horizontal bars with their value as text, and whiskers where a bar has an interval."""
     row, right = 22, 72
     top = end or max((bar.high or bar.value for bar in rows), default=1.0) or 1.0
@@ -156,20 +161,25 @@ def bars(label: str, rows: Sequence[Bar], end: float | None = None, name_width: 
         y = i * row + 4
         title = escape(f"{bar.label}: {bar.text} {bar.note}".strip())
         out.append(f'<g class="{bar.colour}"><title>{title}</title>')
-        out.append(f'<text class="name" x="{name_width - 8}" y="{y + 12}" text-anchor="end">{escape(_cut(bar.label, (name_width - 8) // 6))}</text>')
-        out.append(f'<rect class="track" x="{name_width}" y="{y}" width="{room}" height="15" rx="2"/>')
-        out.append(f'<rect class="bar" x="{name_width}" y="{y}" width="{max(1.0, x(bar.value) - name_width):.1f}" height="15" rx="2"/>')
+        out.append(_text("name", name_width - 8, y + 12, _cut(bar.label, (name_width - 8) // 6), "end"))
+        out.append(_rect("track", name_width, y, room, 15))
+        out.append(_rect("bar", name_width, y, max(1.0, x(bar.value) - name_width), 15))
         end_x = x(bar.value)
         if bar.low is not None and bar.high is not None:
-            end_x = x(bar.high)
-            middle = y + 7.5
-            out.append(f'<path class="error" d="M{x(bar.low):.1f} {middle}H{end_x:.1f}M{x(bar.low):.1f} {y + 3}v9M{end_x:.1f} {y + 3}v9"/>')
-        out.append(f'<text class="value" x="{end_x + 7:.1f}" y="{y + 12}">{escape(bar.text)}</text></g>')
+            low_x, end_x = x(bar.low), x(bar.high)
+            ends = f"M{low_x:.1f} {y + 3}v9M{end_x:.1f} {y + 3}v9"
+            out.append(f'<path class="error" d="M{low_x:.1f} {y + 7.5}H{end_x:.1f}{ends}"/>')
+        out.append(_text("value", end_x + 7, y + 12, bar.text, "start") + "</g>")
     return _svg(width, len(rows) * row + 6, label, out)
 
 
 def forest(label: str, rows: Sequence[tuple[str, float, float, float, str]]) -> Markup:
-    """Differences with intervals around a zero line: (name, value, low, high, verdict class) per row, as shares."""
+    """Differences with intervals around a zero line.
+
+    Args:
+        label: what the picture shows.
+        rows: (name, value, low, high, colour class), values as shares.
+    """
     width, row, left, right, above = 400, 26, 96, 12, 20
     reach = max([0.05, *(abs(v) for _, _, low, high, _ in rows for v in (low, high))]) * 1.08
     room = width - left - right
@@ -180,33 +190,53 @@ def forest(label: str, rows: Sequence[tuple[str, float, float, float, str]]) -> 
     height = above + row * len(rows) + 6
     out = []
     for v in ticks(-reach, reach, 5):
-        out.append(f'<line class="{"zero" if abs(v) < 1e-12 else "grid"}" x1="{x(v):.1f}" x2="{x(v):.1f}" y1="{above}" y2="{height}"/>')
-        out.append(f'<text class="tick" x="{x(v):.1f}" y="12" text-anchor="middle">{100 * v:+.0f}</text>')
+        zero = abs(v) < 1e-12
+        out.append(_line("zero" if zero else "grid", x(v), x(v), above, height))
+        out.append(_text("tick", x(v), 12, "0" if zero else f"{100 * v:+.0f}"))
     for i, (name, value, low, high, kind) in enumerate(rows):
         y = above + row * (i + 0.5) + 3
         title = escape(f"{name}: {100 * value:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})")
         out.append(
-            f'<g class="{kind}"><title>{title}</title><text class="name" x="{left - 10}" y="{y + 4}" text-anchor="end">'
-            f'{escape(_cut(name, 15))}</text><line class="whisker" x1="{x(low):.1f}" x2="{x(high):.1f}" y1="{y}" y2="{y}"/>'
-            f'<circle class="dot" cx="{x(value):.1f}" cy="{y}" r="5"/></g>'
+            f'<g class="{kind}"><title>{title}</title>'
+            f"{_text('name', left - 10, y + 4, _cut(name, 15), 'end')}"
+            f"{_line('whisker', x(low), x(high), y, y)}{_dot(x(value), y, 5)}</g>"
         )
     return _svg(width, height, label, out)
 
 
 def _grid_y(
-    values: Sequence[float], y: Callable[[float], float], left: float, right: float, form: Callable[[float], str]
+    values: Sequence[float],
+    y: Callable[[float], float],
+    left: float,
+    right: float,
+    form: Callable[[float], str],
 ) -> str:
     out = []
     for value in values:
-        out.append(f'<line class="grid" x1="{left}" x2="{right}" y1="{y(value):.1f}" y2="{y(value):.1f}"/>')
-        out.append(f'<text class="tick" x="{left - 6}" y="{y(value) + 3.5:.1f}" text-anchor="end">{escape(form(value))}</text>')
+        out.append(_line("grid", left, right, y(value), y(value)))
+        out.append(_text("tick", left - 6, y(value) + 3.5, form(value), "end"))
     return "".join(out)
 
 
+def _text(kind: str, x: float, y: float, text: str, anchor: str = "middle") -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _line(kind: str, x1: float, x2: float, y1: float, y2: float) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
+
+
+def _dot(x: float, y: float, radius: float) -> str:
+    return f'<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
+
+
+def _rect(kind: str, x: float, y: float, width: float, height: float) -> str:
+    return f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2"/>'
+
+
 def _svg(width: float, height: float, label: str, body: Sequence[str]) -> Markup:
-    return Markup(
-        f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">{"".join(body)}</svg>'
-    )
+    head = f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">'
+    return Markup(head + "".join(body) + "</svg>")
 
 
 def _cut(text: str, most: int) -> str:

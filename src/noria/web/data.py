@@ -1,4 +1,4 @@
-"""A run folder as plain structures for the report: only finished artifacts are read, whatever is missing is left out.
+"""A run folder as plain structures for the report: finished artifacts are read, what is missing is left out.
 
 Nothing here trusts the folder's text: it stays plain text until the template escapes it.
 """
@@ -65,7 +65,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """The whole run. `curves` maps the name of a phase, as "experts/repair", to its panels over all rounds."""
+    """The whole run. `curves` maps a phase, as "experts/repair", to its panels over all rounds."""
 
     name: str
     about: dict[str, Any]
@@ -116,7 +116,7 @@ def read_round(run: Run, number: int) -> RoundData:
         verdict=_finished(run, names, f"{prefix}/gate", "verdict.json"),
         arms=_finished(run, names, f"{prefix}/resample", "arms.json") or {},
         left=_finished(run, names, f"{prefix}/curate", "left.json") or {},
-        unknown=_unknown(run, [s.name for s in stages if s.name.startswith(f"{prefix}/evaluate-") and s.counts_out.get("unknown")]),
+        unknown=_unknown(run, [stage.name for stage in stages if stage.counts_out.get("unknown")]),
     )
 
 
@@ -139,17 +139,24 @@ def _stages(run: Run, prefix: str) -> list[Stage]:
         weights = data["files"].get("model.safetensors", {})
         found.append(
             Stage(
-                str(name), data["created"], float(data["seconds"]), int(data["seed"]), dict(data["counts"]["in"]),
-                dict(data["counts"]["out"]), dict(data["inputs"]), weights.get("sha256", ""), weights.get("bytes", 0),
-            )  # fmt: skip
+                name=str(name),
+                created=data["created"],
+                seconds=float(data["seconds"]),
+                seed=int(data["seed"]),
+                counts_in=dict(data["counts"]["in"]),
+                counts_out=dict(data["counts"]["out"]),
+                inputs=dict(data["inputs"]),
+                weights=weights.get("sha256", ""),
+                weights_bytes=weights.get("bytes", 0),
+            )
         )
     return sorted(found, key=lambda stage: (stage.created, stage.name))
 
 
-def _unknown(run: Run, evaluations: list[str]) -> list[tuple[str, str, int]]:
-    """(evaluation, reason, number) of held-out rollouts whose outcome nobody knows."""
+def _unknown(run: Run, names: list[str]) -> list[tuple[str, str, int]]:
+    """(artifact, reason, number) of evaluated rollouts whose outcome nobody knows; the commonest reasons."""
     out = []
-    for name in evaluations:
+    for name in names:
         rows = read_json_lines(run.folder(name) / "outcomes.jsonl")
         reasons = Counter(str(row.get("reason", "")) for row in rows if row.get("reward") is None)
         out += [(name, reason, n) for reason, n in reasons.most_common(5)]
@@ -157,7 +164,7 @@ def _unknown(run: Run, evaluations: list[str]) -> list[tuple[str, str, int]]:
 
 
 def read_curves(rows: list[dict[str, Any]]) -> dict[str, list[Panel]]:
-    """Metric rows to panels by phase. A step that was written twice (a resumed phase) counts once, the last time."""
+    """Metric rows to panels by phase. Of a step written twice (the phase was resumed) the last row counts."""
     series: dict[str, dict[str, dict[str, dict[float, float]]]] = {}
     for row in rows:
         round_name, _, phase = str(row.get("phase", "")).partition("/")

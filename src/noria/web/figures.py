@@ -46,7 +46,7 @@ def _date(text: str) -> str:
 
 
 def headline(data: RunData) -> list[dict[str, Any]]:
-    """Per world: held-out success of the first weak model and of the last promoted model, else of the newest final.
+    """Per world: held-out success of the first weak model and of the last promoted, else of the newest final.
 
     `promoted` is None while the gate has not decided about that model.
     """
@@ -79,7 +79,9 @@ def score_tables(data: RunData) -> list[dict[str, Any]]:
             mine = [score for score in part.scores if score["split"] == split]
             for model in dict.fromkeys(_family(score) for score in mine):
                 by_world = {score["world"]: score for score in mine if _family(score) == model}
-                rows.append({"round": part.number, "model": model, "cells": [by_world.get(w) for w in data.worlds]})
+                rows.append(
+                    {"round": part.number, "model": model, "cells": [by_world.get(w) for w in data.worlds]}
+                )
         if rows:
             out.append({"split": split, "rows": rows})
     return out
@@ -103,7 +105,9 @@ def score_charts(data: RunData) -> list[dict[str, Any]]:
                 continue
             places = _places([s for scores in mine.values() for s in scores])
             rates = [(f"round {r}", [_rate(s) for s in scores]) for r, scores in mine.items()]
-            lengths = [(f"round {r}", [_length(s) for s in scores if s["correct"]]) for r, scores in mine.items()]
+            lengths = [
+                (f"round {r}", [_length(s) for s in scores if s["correct"]]) for r, scores in mine.items()
+            ]
             where = f"{world}, {split} tasks"
             out.append(
                 {
@@ -152,7 +156,9 @@ def gains(data: RunData) -> list[dict[str, Any]]:
             f"Gain in points of the candidate over the weak model, round {part.number}",
             [(name, row["gain"], *row["ci"], _direction(row)) for name, row in rows],
         )
-        out.append({"round": part.number, "rows": rows, "chart": chart, "unpaired": evidence.get("unpaired", 0)})
+        out.append(
+            {"round": part.number, "rows": rows, "chart": chart, "unpaired": evidence.get("unpaired", 0)}
+        )
     return out
 
 
@@ -172,7 +178,9 @@ def curve_charts(data: RunData) -> list[dict[str, Any]]:
                 (names.index(which) if which in names else len(names), which, points)
                 for which, points in panel.lines.items()
             ]
-            drawn.append({"title": panel.title, "chart": charts.lines(f"{panel.title} by step, {phase}", series)})
+            drawn.append(
+                {"title": panel.title, "chart": charts.lines(f"{panel.title} by step, {phase}", series)}
+            )
         out.append({"phase": phase, "panels": drawn})
     return out
 
@@ -184,8 +192,8 @@ def arm_charts(data: RunData) -> list[dict[str, Any]]:
         worlds = list(dict.fromkeys(world for arm in part.arms.values() for world in arm))
         drawn = []
         for world in worlds:
-            rows = [_arm(name, part.arms[name][world]) for name in ARMS if world in part.arms.get(name, {})]
-            rows = [row for row in rows if row is not None]
+            found = [(name, part.arms.get(name, {}).get(world)) for name in ARMS]
+            rows = [_arm(name, row) for name, row in found if row and row["n"]]
             if rows:
                 chart = charts.bars(f"Success by arm, {world}, round {part.number}", rows, 1.0)
                 drawn.append({"world": world, "chart": chart})
@@ -194,14 +202,17 @@ def arm_charts(data: RunData) -> list[dict[str, Any]]:
     return out
 
 
-def _arm(name: str, row: dict[str, Any]) -> Bar | None:
-    if not row["n"]:
-        return None
+def _arm(name: str, row: dict[str, Any]) -> Bar:
     low, high = row["ci95"]
     return Bar(
-        ARMS[name], row["rate"], f"{row['solved']} of {row['n']}", low, high,
-        "c2" if name == "hint" else "even", f"{100 * row['rate']:.1f} %, interval {100 * low:.1f} to {100 * high:.1f}",
-    )  # fmt: skip
+        ARMS[name],
+        row["rate"],
+        f"{row['solved']} of {row['n']}",
+        low,
+        high,
+        "c2" if name == "hint" else "even",
+        f"{100 * row['rate']:.1f} %, interval {100 * low:.1f} to {100 * high:.1f}",
+    )
 
 
 def filters(data: RunData) -> list[dict[str, Any]]:

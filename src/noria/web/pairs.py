@@ -1,4 +1,4 @@
-"""Analysed pairs for the report: both trajectories turn by turn, with the key actions at their place in the text."""
+"""Analysed pairs for the report: both trajectories turn by turn, key actions at their place in the text."""
 
 from __future__ import annotations
 
@@ -179,11 +179,17 @@ def _turn(
         else:
             spans.append((*span, i))
     return TurnView(
-        k + 1, split_message(turn.message, sorted(spans)), _cut(turn.observation), tuple(_mark(i, m) for i, m in marks), whole
-    )  # fmt: skip
+        number=k + 1,
+        parts=split_message(turn.message, sorted(spans)),
+        observation=_cut(turn.observation),
+        marks=tuple(_mark(i, m) for i, m in marks),
+        whole=whole,
+    )
 
 
-def char_span(turn: Turn, mark: KeyAction, ids: Sequence[int], decode: Decode | None) -> tuple[int, int] | None:
+def char_span(
+    turn: Turn, mark: KeyAction, ids: Sequence[int], decode: Decode | None
+) -> tuple[int, int] | None:
     """Characters of the turn's message that the mark covers; None if that is all of it, or can't be told."""
     if decode is None or (mark.token_start <= turn.token_start and mark.token_end >= turn.token_end):
         return None
@@ -196,7 +202,7 @@ def char_span(turn: Turn, mark: KeyAction, ids: Sequence[int], decode: Decode | 
 
 
 def split_message(message: str, spans: Sequence[tuple[int, int, int]] = ()) -> tuple[Part, ...]:
-    """Think blocks, calls and the rest in order; `spans` are sorted (start, end, number of a mark) in characters."""
+    """Think blocks, calls and the rest in order; `spans` are sorted (start, end, mark's number) in characters."""
     out: list[Part] = []
     at = 0
     for found in [*_PIECE.finditer(message), None]:
@@ -219,11 +225,15 @@ def _call(message: str, start: int, end: int, spans: Sequence[tuple[int, int, in
     except (PolicyError, ValueError):
         return Part("answer", "", _runs(message, start, end, spans))
     number = next((i for a, b, i in spans if a < end and b > start), 0)
-    text = ", ".join(f"{key}={value!r}" if "\n" not in value else f"{key}=\n{value}" for key, value in call.args.items())
+    text = ", ".join(
+        f"{key}={value!r}" if "\n" not in value else f"{key}=\n{value}" for key, value in call.args.items()
+    )
     return Part("call", call.name, ((_cut(text), number),))
 
 
-def _runs(message: str, start: int, end: int, spans: Sequence[tuple[int, int, int]]) -> tuple[tuple[str, int], ...]:
+def _runs(
+    message: str, start: int, end: int, spans: Sequence[tuple[int, int, int]]
+) -> tuple[tuple[str, int], ...]:
     out, at = [], start
     for a, b, number in spans:
         a, b = max(a, at), min(b, end)

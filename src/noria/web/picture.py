@@ -8,10 +8,11 @@ from xml.etree import ElementTree
 from markupsafe import Markup, escape
 
 _ELEMENTS = frozenset({"svg", "g", "title", "path", "rect", "text", "line", "polyline", "circle", "tspan"})
-_ATTRIBUTES = frozenset(
-    "viewBox x y x1 y1 x2 y2 cx cy r rx ry d points width height fill stroke stroke-width text-anchor "
-    "font-size font-family".split()
-)
+_SHAPE = (
+    "viewBox", "x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r", "rx", "ry", "d", "points", "width", "height",
+)  # fmt: skip
+_STYLE = ("fill", "stroke", "stroke-width", "text-anchor", "font-size", "font-family")
+_ATTRIBUTES = frozenset(_SHAPE + _STYLE)
 _DEPTH = 12
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _VALUE = re.compile(r"[\w\s.,#%+-]*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,16 @@ def _pairs(run: Run, data: RunData) -> tuple[list[tuple[int, dict[str, list[Pair
     return out, notes
 
 
+@cache
 def _environment() -> Environment:
     """Everything is escaped unless it is markup that our own code made."""
     environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
     )
     environment.filters["pct"] = lambda share, digits=1: f"{100 * share:.{digits}f}"
     environment.filters["points"] = lambda share: f"{100 * share:+.1f}"
