@@ -1,0 +1,130 @@
+"""What the quickstart promises, against finished runs (one per seed): a Markdown table and a verdict per promise.
+
+    python bench/quickstart.py runs/quickstart-… [runs/…] [--json]
+
+Gains are paired over the same held-out tasks and draws; intervals are 95 % (Newcombe's for paired proportions).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from noria.core.stats import newcombe_paired, paired_counts
+
+
+def outcomes(run: Path, round_: int, model: str) -> dict[str, dict[str, Any]]:
+    """Held-out outcomes of one model by rollout id."""
+    path = run / f"round-{round_}" / f"evaluate-{model.replace(':', '-')}" / "outcomes.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {row["id"]: row for row in rows if row["split"] == "heldout"}
+
+
+def gain(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]], world: str) -> tuple[float, float, float]:
+    """Points gained in a world with the ends of the interval."""
+    keys = [
+        k for k in old
+        if k in new and old[k]["world"] == world and None not in (old[k]["reward"], new[k]["reward"])
+    ]  # fmt: skip
+    counts = paired_counts([old[k]["reward"] >= 1 for k in keys], [new[k]["reward"] >= 1 for k in keys])
+    low, high = newcombe_paired(counts)
+    return 100 * (counts.only_new - counts.only_old) / len(keys), 100 * low, 100 * high
+
+
+def read(run: Path) -> dict[str, Any]:
+    """Figures of one run."""
+    rounds = sorted(int(p.name[6:]) for p in run.glob("round-*") if (p / "gate" / "verdict.json").exists())
+    recipe = json.loads((run / "recipe.json").read_text())
+    worlds = list(recipe["env"])
+    first = outcomes(run, rounds[0], "weak")
+    promoted = [json.loads((run / f"round-{r}/gate/verdict.json").read_text())["promoted"] for r in rounds]
+    last = first
+    for r, ok in zip(rounds, promoted, strict=True):
+        last = outcomes(run, r, "final") if ok else last
+    out: dict[str, Any] = {
+        "run": run.name, "seed": recipe["seed"], "promoted": promoted, "worlds": {},
+        "seconds": round(sum(json.loads(p.read_text())["seconds"] for p in run.glob("round-*/**/manifest.json"))),
+    }  # fmt: skip
+    for world in worlds:
+        experts = []
+        for r in rounds:
+            sft, merged = outcomes(run, r, "sft"), outcomes(run, r, "merged")
+            expert = outcomes(run, r, f"expert:{world}")
+            experts.append({"gain": gain(sft, expert, world), "merged": gain(sft, merged, world)[0]})
+        out["worlds"][world] = {
+            "weak": _rate(first, world), "final": _rate(last, world), "gain": gain(first, last, world),
+            "tokens": [_tokens(first, world), _tokens(last, world)], "experts": experts,
+        }  # fmt: skip
+    every = [x for w in out["worlds"].values() for x in w["experts"]]
+    out["kept"] = sum(x["merged"] for x in every) / max(1e-9, sum(x["gain"][0] for x in every))
+    out["mean_gain"] = sum(w["gain"][0] for w in out["worlds"].values()) / len(worlds)
+    return out
+
+
+def _rate(rows: dict[str, dict[str, Any]], world: str) -> float:
+    mine = [r for r in rows.values() if r["world"] == world and r["reward"] is not None]
+    return 100 * sum(r["reward"] >= 1 for r in mine) / len(mine)
+
+
+def _tokens(rows: dict[str, dict[str, Any]], world: str) -> float:
+    mine = [r["tokens"] for r in rows.values() if r["world"] == world and r["reward"] == 1]
+    return sum(mine) / max(1, len(mine))
+
+
+def table(runs: list[dict[str, Any]]) -> list[str]:
+    """The Markdown table of the README."""
+    lines = ["| seed | world | weak | final | gain (95 %) | expert gain, round 1, 2 | tokens per solve |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for run in runs:
+        for world, w in run["worlds"].items():
+            experts = ", ".join(f"{x['gain'][0]:+.1f}" for x in w["experts"])
+            g, low, high = w["gain"]
+            lines.append(
+                f"| {run['seed']} | {world} | {w['weak']:.1f} | {w['final']:.1f} | {g:+.1f} ({low:+.1f} to {high:+.1f}) "
+                f"| {experts} | {w['tokens'][0]:.0f} → {w['tokens'][1]:.0f} |"
+            )
+    return lines
+
+
+def promises(run: dict[str, Any]) -> dict[str, bool]:
+    """Which promises one run keeps."""
+    worlds = run["worlds"].values()
+    reasoning = run["worlds"].get("arithmetic")
+    return {
+        "mean gain >= 30 points": run["mean_gain"] >= 30,
+        "gain above zero in every world": all(w["gain"][1] > 0 for w in worlds),
+        "every expert >= +10 points, both rounds": all(x["gain"][0] >= 10 for w in worlds for x in w["experts"]),
+        "every expert >= +10 points, round 1": all(w["experts"][0]["gain"][0] >= 10 for w in worlds),
+        "merged keeps >= 80 % of the experts' gains": run["kept"] >= 0.8,
+        "tokens per solve -20 % where it reasons": bool(
+            reasoning and reasoning["tokens"][1] <= 0.8 * reasoning["tokens"][0]
+        ),
+        "at most 15 minutes": run["seconds"] <= 900,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="*", type=Path)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    if not args.runs:
+        print("skipped: name finished runs of recipes/quickstart.toml, one per seed")
+        return
+    runs = sorted((read(path) for path in args.runs), key=lambda run: run["seed"])
+    if args.json:
+        print(json.dumps(runs))
+        return
+    print("\n".join(table(runs)))
+    print()
+    for run in runs:
+        kept = f"merged keeps {100 * run['kept']:.0f} % of the experts' gains"
+        print(f"seed {run['seed']}: mean gain {run['mean_gain']:+.1f} points, {kept}, {run['seconds']} s, promoted {run['promoted']}")
+        for name, ok in promises(run).items():
+            print(f"  {'yes' if ok else 'NO '}  {name}")
+
+
+if __name__ == "__main__":
+    main()
