@@ -8,12 +8,15 @@ send again, since only the caller knows what that was.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator, Sequence
-from multiprocessing.connection import Connection, wait
+import threading
+from collections import deque
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -39,14 +42,15 @@ class Service(Protocol):
 
 
 class Worker:
-    """One process and its pipe.
+    """One process and its pipe. A thread drains the pipe all the time, so that neither side ever waits for the
+    other to read: a worker that has much to say can still be told something.
 
     Raises (from `send`, `receive`):
         EngineError: the process is gone; its exit code is in the message.
     """
 
-    def __init__(self, service: str, argument: Any) -> None:
-        self._service, self._argument = service, argument
+    def __init__(self, service: str, argument: Any, bell: threading.Condition) -> None:
+        self._service, self._argument, self._bell = service, argument, bell
         self._start()
 
     def _start(self) -> None:
@@ -55,22 +59,30 @@ class Worker:
         self.process = context.Process(target=_main, args=(far, self._service, self._argument), daemon=True)
         self.process.start()
         far.close()
+        self._inbox: deque[Any] = deque()
+        self._ended = threading.Event()
+        reader = (self.connection, self._inbox, self._ended, self._bell)
+        threading.Thread(target=_drain, args=reader, daemon=True, name="worker-pipe").start()
+
+    @property
+    def speaks(self) -> bool:
+        """Whether there is a message, or the end of the process to learn of."""
+        return bool(self._inbox) or self._ended.is_set()
 
     def send(self, message: Any) -> None:
         try:
             self.connection.send(message)
-        except (BrokenPipeError, ConnectionResetError) as fault:
+        except (BrokenPipeError, ConnectionResetError, OSError) as fault:
             raise self._gone() from fault
 
     def receive(self, timeout_s: float | None = None) -> list[Any]:
         """Messages that are there, waiting up to `timeout_s` for the first (None = for ever, 0 = not at all)."""
-        out: list[Any] = []
-        try:
-            while self.connection.poll(timeout_s if not out else 0):
-                out.append(self.connection.recv())
-        except (EOFError, ConnectionResetError, BrokenPipeError) as fault:
-            if not out:
-                raise self._gone() from fault
+        with self._bell:
+            self._bell.wait_for(lambda: self.speaks, timeout_s)
+            out = list(self._inbox)
+            self._inbox.clear()
+        if not out and self._ended.is_set():
+            raise self._gone()
         return out
 
     def _gone(self) -> EngineError:
@@ -84,10 +96,8 @@ class Worker:
 
     def stop(self) -> None:
         """Ask the process to end, then make it."""
-        try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError, OSError):
             self.connection.send(None)
-        except (BrokenPipeError, ConnectionResetError, OSError):
-            pass
         self.process.join(timeout=3)
         if self.process.is_alive():
             self.process.kill()
@@ -95,18 +105,34 @@ class Worker:
         self.connection.close()
 
 
+def _drain(
+    connection: Connection, inbox: deque[Any], ended: threading.Event, bell: threading.Condition
+) -> None:
+    """Move messages from a pipe to a queue until the pipe ends."""
+    try:
+        while True:
+            message = connection.recv()
+            with bell:
+                inbox.append(message)
+                bell.notify_all()
+    except (EOFError, OSError):
+        with bell:
+            ended.set()
+            bell.notify_all()
+
+
 class LocalExecutor:
     """A fixed set of workers that run the same service."""
 
     def __init__(self, config: Config, service: str, argument: Any) -> None:
-        self.workers = [Worker(service, argument) for _ in range(config.workers)]
+        self._bell = threading.Condition()
+        self.workers = [Worker(service, argument, self._bell) for _ in range(config.workers)]
 
-    def ready(self, workers: Sequence[int]) -> Iterator[int]:
-        """Block until some of `workers` have something to say; yields their indices."""
-        by_connection = {self.workers[i].connection: i for i in workers}
-        for connection in wait(list(by_connection)):
-            assert isinstance(connection, Connection)
-            yield by_connection[connection]
+    def ready(self, workers: Sequence[int]) -> list[int]:
+        """Wait until some of `workers` have something to say; returns which."""
+        with self._bell:
+            self._bell.wait_for(lambda: any(self.workers[i].speaks for i in workers))
+            return [i for i in workers if self.workers[i].speaks]
 
     def close(self) -> None:
         for worker in self.workers:

@@ -191,7 +191,7 @@ class Pool:
             if part:
                 self.executor.workers[index].send(part)
         while any(open_jobs):
-            for index in list(self.executor.ready([i for i, part in enumerate(open_jobs) if part])):
+            for index in self.executor.ready([i for i, part in enumerate(open_jobs) if part]):
                 try:
                     for trajectory in self.executor.workers[index].receive(0):
                         open_jobs[index].pop(trajectory.id, None)
