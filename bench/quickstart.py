@@ -82,8 +82,8 @@ def table(runs: list[dict[str, Any]]) -> list[str]:
             experts = ", ".join(f"{x['gain'][0]:+.1f}" for x in w["experts"])
             g, low, high = w["gain"]
             lines.append(
-                f"| {run['seed']} | {world} | {w['weak']:.1f} | {w['final']:.1f} | {g:+.1f} ({low:+.1f} to {high:+.1f}) "
-                f"| {experts} | {w['tokens'][0]:.0f} → {w['tokens'][1]:.0f} |"
+                f"| {run['seed']} | {world} | {w['weak']:.1f} | {w['final']:.1f} "
+                f"| {g:+.1f} ({low:+.1f} to {high:+.1f}) | {experts} | {w['tokens'][0]:.0f} → {w['tokens'][1]:.0f} |"
             )
     return lines
 
@@ -121,7 +121,7 @@ def main() -> None:
     print()
     for run in runs:
         kept = f"merged keeps {100 * run['kept']:.0f} % of the experts' gains"
-        print(f"seed {run['seed']}: mean gain {run['mean_gain']:+.1f} points, {kept}, {run['seconds']} s, promoted {run['promoted']}")
+        print(f"seed {run['seed']}: mean gain {run['mean_gain']:+.1f} points, {kept}, {run['seconds']} s")
         for name, ok in promises(run).items():
             print(f"  {'yes' if ok else 'NO '}  {name}")
 

@@ -58,7 +58,8 @@ def build_tokenizer(corpus: Path, out: Path) -> None:
     from transformers import PreTrainedTokenizerFast
 
     data = rows(corpus)[:30_000]
-    texts = [part for row in data for part in (row["system"], row["prompt"], row["hint"], *sum(row["turns"], []))]
+    texts = [part for row in data for part in (row["system"], row["prompt"], row["hint"])]
+    texts += [part for row in data for turn in row["turns"] for part in turn]
     texts += [" tools: " + " ".join(row["tools"]) for row in data[:2000]]
     tag = re.compile(r'<call name="\w+">|</?(?:think|call|[a-z_]+)>')
     tags = sorted({found for text in texts for found in tag.findall(text)})

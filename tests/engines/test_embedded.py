@@ -25,7 +25,7 @@ def converse(engine, prompts, turns, max_new=9, pieces=None):
     """Run several turns for each prompt; returns full ids and (position, logp, version) of sampled tokens."""
     full = {i: list(p) for i, p in enumerate(prompts)}
     sampled = {i: [] for i in full}
-    left = {i: turns for i in full}
+    left = dict.fromkeys(full, turns)
     waiting = list(full)
     while waiting or any(left.values()):
         while waiting and engine.free:
@@ -93,7 +93,7 @@ def test_new_weights_take_effect_mid_sequence_and_reset_the_cache(random_model):
     out = []
     for _ in range(5):
         out += engine.step()
-    engine.load({k: v for k, v in other.state_dict().items()}, version=3)
+    engine.load(other.state_dict(), version=3)
     while not out:
         out += engine.step()
     full, before, after = [*ids, *out[0].ids], reference_logp(random_model, [*ids, *out[0].ids]), None
@@ -125,7 +125,7 @@ def test_limits_and_misuse(random_model):
 def test_uniforms_are_uniform_and_reproducible():
     u = uniforms(np.arange(20_000), np.zeros(20_000, dtype=int))
     assert np.array_equal(u, uniforms(np.arange(20_000), np.zeros(20_000, dtype=int)))
-    assert 0 <= u.min() and u.max() < 1
+    assert u.min() >= 0 and u.max() < 1
     assert abs(u.mean() - 0.5) < 0.01 and abs(u.var() - 1 / 12) < 0.005
     along = uniforms(np.full(20_000, 5), np.arange(20_000))
     assert abs(np.corrcoef(along[:-1], along[1:])[0, 1]) < 0.03

@@ -43,9 +43,13 @@ class Context:
     def train_tasks(self) -> dict[str, list[Task]]:
         """The round's training tasks by world."""
         return {
-            name: named(world.tasks("train", self.recipe.env[name].config().tasks, self.seed("tasks", name) % (1 << 31)), name)
+            name: named(world.tasks("train", self.tasks_per_round(name), self.seed("tasks", name) % (1 << 31)), name)
             for name, world in self.worlds.items()
         }
+
+    def tasks_per_round(self, world: str) -> int:
+        """Training tasks that a round draws from a world."""
+        return int(self.recipe.env[world].config().tasks)
 
     def heldout_tasks(self, world: str, split: Split, n: int) -> list[Task]:
         """Held-out tasks: the same for every model and round of the run."""

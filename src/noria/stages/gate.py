@@ -1,4 +1,4 @@
-"""Stage 9, the gate: promote the candidate only if a paired test says that it is better and nothing protected is worse."""
+"""Stage 9, the gate: promotion only if a paired test says better, and no protected world is significantly worse."""
 
 from __future__ import annotations
 
@@ -60,9 +60,8 @@ def decide(
         evidence["worlds"][world] = found | {"protected": world in protected}
         if world in protected and found["p_worse"] < level / max(1, len(protected)):
             worse.append(world)
-    gain = f"{overall['gain'] * 100:+.1f} points (95 % interval {overall['ci'][0] * 100:+.1f} to {overall['ci'][1] * 100:+.1f})"
-    if confidence != 0.95:
-        gain = gain.replace("95 %", f"{confidence:.0%}")
+    low, high = (100 * end for end in overall["ci"])
+    gain = f"{100 * overall['gain']:+.1f} points ({100 * confidence:g} % interval {low:+.1f} to {high:+.1f})"
     if worse:
         return Verdict(False, f"kept: significantly worse in protected {', '.join(worse)}; overall {gain}", evidence)
     if overall["p_better"] >= level:

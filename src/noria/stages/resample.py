@@ -35,7 +35,10 @@ def run(ctx: Context) -> None:
         ctx.use(ctx.weak, ctx.recipe.rollout.temperature)
         found = ctx.roll(jobs, work)
         arms = {arm: [t for t in found if t.id.split("/")[-2] == arm] for arm in ARMS}
-        summary = {arm: {w: _rate([t for t in ts if t.task.world == w]) for w in ctx.worlds} for arm, ts in arms.items()}
+        summary = {
+            arm: {world: _rate([t for t in ts if t.task.world == world]) for world in ctx.worlds}
+            for arm, ts in arms.items()
+        }
         (work.path / "arms.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
         save_trajectories(work, arms["hint"])
         work.count_in(hints=len(hints))

@@ -1,6 +1,8 @@
 """Rollouts: policies play tasks, the verifier speaks, and every token is recorded.
 
-    submit(jobs) ─► admission (a free slot) ─► engine.add ─► engine.step ─► world.act ─► engine.add … ─► grade ─► Trajectory
+    submit(jobs) ─► admission (a free slot) ─► engine.add ─► engine.step ─► world.act ─┬► grade ─► Trajectory
+                                                    ▲                                  │
+                                                    └────────── the observation ───────┘
 
 The loop is one thread in lockstep with its engine: worlds answer between two decoding steps. Nothing in it depends
 on timing, so the same jobs give the same trajectories. The same code serves training, evaluation and replay.

@@ -109,7 +109,8 @@ class LocalTrainer:
         bad = [name for name, value in metrics.items() if not np.isfinite(value)]
         if bad or not np.isfinite(norm):
             self.optimiser.zero_grad(set_to_none=True)
-            raise BadStep(f"step must be finite: {', '.join(bad) or 'gradient norm'} is not - lower lr or raise clipping")
+            what = ", ".join(bad) or "the gradient norm"
+            raise BadStep(f"a step must be finite: {what} is not - lower lr, or lower grad_norm")
         self.optimiser.step()
         return norm
 
@@ -163,8 +164,9 @@ def denominators(rows: Sequence[Row]) -> Denominators:
     """Counts over a global batch of rows."""
     lengths = [len(row) for row in rows]
     mask = torch.from_numpy(np.concatenate([_trained(row) for row in rows]))
-    numbers = [torch.from_numpy(np.repeat(v, lengths)) for v in (range(len(rows)), [r.group for r in rows], [r.route for r in rows])]
-    return Denominators.of(mask, *numbers)
+    of_row = (range(len(rows)), [row.group for row in rows], [row.route for row in rows])
+    segment, group, route = (torch.from_numpy(np.repeat(numbers, lengths)) for numbers in of_row)
+    return Denominators.of(mask, segment, group, route)
 
 
 def _trained(row: Row) -> NDArray[np.bool_]:
