@@ -51,7 +51,7 @@ def run(ctx: Context) -> None:
         save_trajectories(work, kept)
         (work.path / "left.json").write_text(json.dumps(left, indent=1), encoding="utf-8")
         work.count_in(trajectories=len(found))
-        work.count_out(kept=len(kept), **{reason: n for reason, n in sorted(left.items())})
+        work.count_out(kept=len(kept), **dict(sorted(left.items())))
 
 
 def strip(trajectory: Trajectory, thought: str) -> list[str]:

@@ -151,7 +151,7 @@ class Roller:
             messages = [m for turn in live.turns for m in turn_messages(turn)]
             message = policy(messages)
             ids = self.renderer.message(message)
-            span = record.written(ids, self.renderer.roles(ids), job.source)
+            span = record.written(ids, self.renderer.roles(ids), EDITED if job.script else job.source)
             trajectory = self._respond(live, message, span)
         return trajectory
 
