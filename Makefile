@@ -42,8 +42,10 @@ format: $(READY) ## rewrite the sources as ruff wants them
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: $(READY) ## measure the sandbox, the engine and the stages
-	@for file in bench/*.py; do echo "== $$file"; $(ONE_THREAD) $(OFFLINE) $(BIN)/python $$file || exit 1; done
+bench: $(READY) ## measure the sandbox and the engine, and the stages of the newest run
+	$(ONE_THREAD) $(BIN)/python bench/sandbox.py
+	$(ONE_THREAD) $(OFFLINE) $(BIN)/python bench/engine.py
+	@if ls runs/*/run.json > /dev/null 2>&1; then $(BIN)/python bench/stages.py; fi
 
 base: $(READY) ## train the built-in model anew (hours on two cores)
 	$(ONE_THREAD) PYTHONPATH=src:scripts $(BIN)/python scripts/tiny_corpus.py --out $(BASE)
