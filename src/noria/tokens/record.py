@@ -96,7 +96,7 @@ class RecordBuilder:
 
 
 def edited(record: TokenRecord) -> TokenRecord:
-    """The record of a rewritten rollout: nothing in it was sampled in this context, so it has no probabilities.
+    """The record of a rewritten rollout: nothing in it was sampled in this context, probabilities are gone.
 
     The assistant's turns count as the editor's, whoever said them first.
     """

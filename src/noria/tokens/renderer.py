@@ -84,7 +84,7 @@ class Renderer:
         return Piece(ids, _same("user", len(ids)))
 
     def observation(self, text: str, ended: bool = True) -> Piece:
-        """What follows an assistant turn: its end (unless it was sampled), the tool message, the next start."""
+        """What follows an assistant turn: its end (if not sampled), the tool message, the next start."""
         between = self._between if ended else self._end_text + self._between
         glue, seen, after = self.encode(between), self.encode(text), self.encode(self._after)
         roles = _same("glue", len(glue)) + _same("observation", len(seen)) + _same("glue", len(after))
