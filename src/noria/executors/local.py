@@ -61,8 +61,9 @@ class Worker:
         far.close()
         self._inbox: deque[Any] = deque()
         self._ended = threading.Event()
-        reader = (self.connection, self._inbox, self._ended, self._bell)
-        threading.Thread(target=_drain, args=reader, daemon=True, name="worker-pipe").start()
+        arguments = (self.connection, self._inbox, self._ended, self._bell)
+        self._reader = threading.Thread(target=_drain, args=arguments, daemon=True, name="worker-pipe")
+        self._reader.start()
 
     @property
     def speaks(self) -> bool:
@@ -102,6 +103,8 @@ class Worker:
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
+        # It still reads what the process had said; were the pipe closed under it, it could read from the next one.
+        self._reader.join(timeout=5)
         self.connection.close()
 
 
@@ -116,6 +119,8 @@ def _drain(
                 inbox.append(message)
                 bell.notify_all()
     except (EOFError, OSError):
+        pass
+    finally:
         with bell:
             ended.set()
             bell.notify_all()

@@ -169,7 +169,9 @@ class Phase:
             rows, groups, facts = self._collect(actor, cursor, ahead)
             waited = time.monotonic() - began
             cursor += len(groups)
-            actor.admit(cursor + ahead if step + 1 < c.steps else actor.admitted)
+            # What begins before the weights move may be trained `max_staleness` steps from here, no later.
+            if step + 1 < c.steps:
+                actor.admit(cursor + c.max_staleness * c.prompts_per_step)
             facts |= self._learn(rows, terms, step)
             step += 1
             consumed += [[g, self.source.task(g).id] for g in groups]

@@ -180,9 +180,9 @@ class Roller:
             live.thought_start = record.written(ids, self.renderer.roles(ids), EDITED)[0]
         if len(record) + 2 >= self.limits.max_tokens:
             return self._finish(live, "token_limit")
-        self._live[self._next] = live
-        self.engine.add(self._next, record.ids, self.limits.max_new_tokens, job.seed)
-        self._next += 1
+        seq, self._next = self._next, self._next + 1
+        self.engine.add(seq, record.ids, self.limits.max_new_tokens, job.seed)
+        self._live[seq] = live
         return None
 
     def _fork(self, world: World, job: Job) -> Episode:
@@ -193,7 +193,7 @@ class Roller:
             episode = world.open(job.task)
             for turn in start.turns[:k]:
                 seen = episode.act(turn.message)
-                if seen.text != turn.observation:
+                if ("" if seen.done else seen.text) != turn.observation:
                     raise SandboxError(f"replay of {start.id} diverged: got {seen.text!r}")
             if self._base is not None:
                 self._base[2].close()

@@ -141,7 +141,10 @@ class Pool:
         """Give every worker these weights and wait until each has proved that it has them."""
         self._weights = Load(weights, version, temperature, limits)
         for index in range(self.size):
-            self.load_one(index)
+            try:
+                self.load_one(index)
+            except EngineError:
+                self.revive(index)
 
     def load_one(self, index: int) -> None:
         """Give one worker the current weights again, and wait for the proof."""
@@ -189,7 +192,7 @@ class Pool:
         open_jobs = [{job.id: job for job in part} for part in owed]
         for index, part in enumerate(owed):
             if part:
-                self.executor.workers[index].send(part)
+                deaths = self._deal(index, part, deaths)
         while any(open_jobs):
             for index in self.executor.ready([i for i, part in enumerate(open_jobs) if part]):
                 try:
@@ -203,8 +206,20 @@ class Pool:
                     if deaths > self.retries:
                         raise
                     self.revive(index)
-                    self.executor.workers[index].send(list(open_jobs[index].values()))
+                    deaths = self._deal(index, list(open_jobs[index].values()), deaths)
         return deaths
+
+    def _deal(self, index: int, jobs: list[Job], deaths: int) -> int:
+        """Send jobs to a worker, or to its successor if it has died; returns the deaths so far."""
+        while True:
+            try:
+                self.executor.workers[index].send(jobs)
+                return deaths
+            except EngineError:
+                deaths += 1
+                if deaths > self.retries:
+                    raise
+                self.revive(index)
 
     def revive(self, index: int) -> None:
         """Start a dead worker again with the current weights."""

@@ -135,10 +135,17 @@ class LocalTrainer:
         return save({k: v for k, v in state.items() if not (tied and k == "lm_head.weight")})
 
     def load_weights(self, data: bytes) -> None:
-        """Take the tensors that `weights` gave."""
+        """Take the tensors that `weights` gave.
+
+        Raises:
+            ValueError: they belong to a model of another shape.
+        """
         from safetensors.torch import load
 
-        self.model.load_state_dict(load(data), strict=False)
+        missing, unexpected = self.model.load_state_dict(load(data), strict=False)
+        tied = {"lm_head.weight"} if self.model.config.tie_word_embeddings else set()
+        if set(missing) - tied or unexpected:
+            raise ValueError(f"weights must fit the model: missing {missing}, unexpected {unexpected}")
 
     def state(self) -> dict[str, Any]:
         """Everything that a bit-identical continuation needs: weights and optimiser."""
