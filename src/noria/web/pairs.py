@@ -202,7 +202,7 @@ def char_span(
 
 
 def split_message(message: str, spans: Sequence[tuple[int, int, int]] = ()) -> tuple[Part, ...]:
-    """Think blocks, calls and the rest in order; `spans` are sorted (start, end, mark's number) in characters."""
+    """Think blocks, calls and the rest in order; `spans`: sorted (start, end, mark's number) in characters."""
     out: list[Part] = []
     at = 0
     for found in [*_PIECE.finditer(message), None]:
