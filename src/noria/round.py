@@ -13,6 +13,7 @@ import json
 import shutil
 from pathlib import Path
 
+from noria.core.memory import keep_freed_memory
 from noria.core.recipe import Recipe
 from noria.core.store import Run
 from noria.stages import analyze, curate, gate, hint, pair, resample, rollout, train
@@ -21,11 +22,13 @@ from noria.stages.evaluate import OUTCOMES, SCORES, collect, evaluate
 from noria.stages.models import resolve_model
 from noria.stages.worker import Pool, open_worlds
 from noria.tokens.renderer import Renderer
+from noria.trainers.local import BadStep
 from noria.web.report import write_report
 
 
 def run_recipe(recipe: Recipe, run: Run) -> None:
     """Run, or go on with, all rounds of a recipe in its run folder."""
+    keep_freed_memory()
     weak = resolve_model(recipe.student.model)
     worlds, sandbox = open_worlds(recipe)
     renderer = Renderer.load(weak)
@@ -51,14 +54,19 @@ def run_round(ctx: Context) -> Path:
     hint.run(ctx)
     resample.run(ctx)
     curate.run(ctx)
-    models = []
+    models: list[train.Model] = []
+    failure = ""
     for model, make in train.plan(ctx):
-        make()
+        try:
+            make()
+        except BadStep as fault:
+            failure = f"{model.label}: {fault}"
+            break
         gc.collect()
         evaluate(ctx, model.label, model.folder, model.worlds, unseen=model.label == "final")
         models.append(model)
     collect(ctx, ["weak", *(model.label for model in models)])
-    verdict = gate.run(ctx, models[-1].label if models else "weak")
+    verdict = gate.refuse(ctx, failure) if failure else gate.run(ctx, models[-1].label if models else "weak")
     ctx.run.event("verdict", round=ctx.round, promoted=verdict.promoted, reason=verdict.reason)
     return models[-1].folder if verdict.promoted else ctx.weak
 

@@ -31,6 +31,17 @@ def run(ctx: Context, candidate: str) -> Verdict:
     return verdict
 
 
+def refuse(ctx: Context, reason: str) -> Verdict:
+    """Make the artifact `gate` for a round whose training failed: the weak model stays."""
+    if ctx.run.done(ctx.name("gate")):
+        return load(ctx)
+    verdict = Verdict(False, f"kept: training failed, {reason}")
+    with ctx.run.artifact(ctx.name("gate"), inputs=[ctx.name("evaluate-weak")]) as work:
+        (work.path / VERDICT).write_text(json.dumps(to_json(verdict), indent=1), encoding="utf-8")
+        work.count_out(promoted=0)
+    return verdict
+
+
 def load(ctx: Context) -> Verdict:
     """The verdict of this round."""
     data = json.loads((ctx.run.folder(ctx.name("gate")) / VERDICT).read_text(encoding="utf-8"))

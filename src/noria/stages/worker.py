@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from noria.core.errors import EngineError
+from noria.core.memory import keep_freed_memory
 from noria.core.recipe import Recipe, from_json
 from noria.core.types import Trajectory
 from noria.stages.roller import Job, Limits, Roller, with_attempt
@@ -75,6 +76,7 @@ class RolloutService:
     """Runs in a worker process (see `executors`)."""
 
     def __init__(self, setup: Setup) -> None:
+        keep_freed_memory()
         recipe = from_json(setup.recipe_json)
         folder = Path(setup.model_folder)
         self.renderer = Renderer.load(folder)
