@@ -251,7 +251,9 @@ def uniforms(seeds: np.ndarray, counters: np.ndarray) -> np.ndarray:
 def build(config: Config, model_folder: Path, end_ids: Sequence[int], temperature: float = 1.0) -> EmbeddedEngine:
     """Load a checkpoint folder into an engine; nothing is downloaded."""
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     torch.set_num_threads(config.threads)
     model = AutoModelForCausalLM.from_pretrained(
         str(model_folder), local_files_only=True, dtype=torch.float32, attn_implementation="sdpa"

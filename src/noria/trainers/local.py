@@ -191,7 +191,9 @@ def _with_format(data: bytes) -> bytes:
 def load_model(folder: Path) -> Any:
     """A causal LM from a checkpoint folder, fp32, nothing downloaded."""
     from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     return AutoModelForCausalLM.from_pretrained(
         str(folder), local_files_only=True, dtype=torch.float32, attn_implementation="sdpa"
     )
