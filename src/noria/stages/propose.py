@@ -179,8 +179,10 @@ def _last_list(text: str) -> list[Any] | None:
     while at >= 0:
         try:
             value, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
+        except ValueError:
             value, end = None, at + 1
+        except RecursionError:  # no answer is nested so deep; trying every bracket in it would take minutes
+            break
         if isinstance(value, list) and all(isinstance(item, dict) for item in value):
             found = value or found or []
         at = text.find("[", end)
