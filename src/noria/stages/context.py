@@ -47,6 +47,10 @@ class Context:
             for name, world in self.worlds.items()
         }
 
+    def artifacts(self, *folders: Path) -> list[str]:
+        """Names of those checkpoints that this run made; a model from outside has none."""
+        return [str(f.relative_to(self.run.path)) for f in folders if f.is_relative_to(self.run.path)]
+
     def tasks_per_round(self, world: str) -> int:
         """Training tasks that a round draws from a world."""
         return int(self.recipe.env[world].config().tasks)

@@ -22,7 +22,7 @@ def evaluate(ctx: Context, model: str, folder: Path, worlds: Sequence[str], unse
     name = ctx.name(f"evaluate-{model.replace(':', '-')}")
     if ctx.run.done(name):
         return
-    with ctx.run.artifact(name, seed=ctx.recipe.seed) as work:
+    with ctx.run.artifact(name, inputs=ctx.artifacts(folder), seed=ctx.recipe.seed) as work:
         jobs, groups = [], []
         for world in worlds:
             for split, n in _splits(ctx, world, unseen):

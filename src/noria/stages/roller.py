@@ -181,7 +181,7 @@ class Roller:
         if len(record) + 2 >= self.limits.max_tokens:
             return self._finish(live, "token_limit")
         seq, self._next = self._next, self._next + 1
-        self.engine.add(seq, record.ids, self.limits.max_new_tokens, job.seed)
+        self.engine.add(seq, record.ids, self._room(record), job.seed)
         self._live[seq] = live
         return None
 
@@ -218,8 +218,12 @@ class Roller:
         if ended is None:
             assert self.engine is not None
             ids = live.record.ids[before:]
-            self.engine.add(completion.seq, ids, self.limits.max_new_tokens, live.job.seed)
+            self.engine.add(completion.seq, ids, self._room(live.record), live.job.seed)
         return ended
+
+    def _room(self, record: RecordBuilder) -> int:
+        """Tokens that the next message may have."""
+        return min(self.limits.max_new_tokens, self.limits.max_tokens - len(record))
 
     def _roles(self, live: _Live, completion: Completion) -> tuple[Any, ...]:
         if not live.thought:

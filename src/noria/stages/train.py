@@ -94,7 +94,10 @@ def make(
     artifact = ctx.name(name)
     if ctx.run.done(artifact):
         return
-    with ctx.run.artifact(artifact, seed=ctx.seed(name), resumable=True) as work:
+    inputs = ctx.artifacts(base, *routes.values())
+    if isinstance(phase, SftPhase):
+        inputs += [ctx.name("curate"), ctx.name("rollout")]
+    with ctx.run.artifact(artifact, inputs=inputs, seed=ctx.seed(name), resumable=True) as work:
         settings = ctx.recipe.student.trainer
         config = settings.config()
         trainer: LocalTrainer = settings.module().build(config, base)
