@@ -66,9 +66,10 @@ def run_round(ctx: Context) -> Path:
         evaluate(ctx, model.label, model.folder, model.worlds, unseen=model.label == "final")
         models.append(model)
     collect(ctx, ["weak", *(model.label for model in models)])
-    verdict = gate.refuse(ctx, failure) if failure else gate.run(ctx, models[-1].label if models else "weak")
+    whole = [model for model in models if set(model.worlds) == set(ctx.worlds)]
+    verdict = gate.refuse(ctx, failure) if failure else gate.run(ctx, whole[-1].label if whole else "weak")
     ctx.run.event("verdict", round=ctx.round, promoted=verdict.promoted, reason=verdict.reason)
-    return models[-1].folder if verdict.promoted else ctx.weak
+    return whole[-1].folder if verdict.promoted else ctx.weak
 
 
 def _evaluate_weak(ctx: Context) -> None:

@@ -72,7 +72,8 @@ class World(Protocol):
 
     `strategies` names the scripted policies: those of `experts` (multi-path teachers, normally right), then the
     right and wrong habits that the built-in weak model was raised on.
-    `advice` maps the kind of a key action to hint sentences that fit it.
+    `advice` maps the kind of a key action to hint sentences that fit it, `remedies` the kind of an action that
+    went wrong to the kind of advice that helps against it (its own where it is not named).
     """
 
     name: str
@@ -80,6 +81,7 @@ class World(Protocol):
     experts: tuple[str, ...]
     strategies: Mapping[str, float]
     advice: Mapping[str, tuple[str, ...]]
+    remedies: Mapping[str, str]
 
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]: ...
     def open(self, task: Task) -> Episode: ...

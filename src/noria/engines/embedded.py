@@ -125,14 +125,15 @@ class EmbeddedEngine:
     def add(self, seq: int, ids: Sequence[int], max_new: int, seed: int) -> None:
         """Append `ids` to a sequence (a new number opens one) and generate up to `max_new` tokens after them."""
         state = self._sequences.get(seq)
+        held = len(state.ids) if state else 0
+        room = self.config.max_tokens - held - len(ids)
+        if room < 1:
+            raise EngineError(f"sequence of {held + len(ids)} tokens leaves no room to generate")
         if state is None:
             if not self.free:
                 raise EngineError(f"no free slot: all {self.config.slots} are taken")
             state = self._sequences[seq] = _Sequence(row=self._rows.index(None), seed=seed)
             self._rows[state.row] = seq
-        room = self.config.max_tokens - len(state.ids) - len(ids)
-        if room < 1:
-            raise EngineError(f"sequence of {len(state.ids) + len(ids)} tokens leaves no room to generate")
         state.ids.extend(ids)
         state.start, state.limit = len(state.ids), len(state.ids) + min(max_new, room)
         state.logp, state.versions, state.generating = [], [], True
@@ -214,11 +215,15 @@ class EmbeddedEngine:
         return self._sample(batch, self.model.lm_head(last).float())
 
     def _sample(self, batch: list[_Sequence], logits: torch.Tensor) -> list[Completion]:
-        logp = torch.log_softmax(logits / self.temperature, dim=-1)
-        draws = uniforms(np.array([s.seed for s in batch]), np.array([len(s.ids) for s in batch]))
-        cdf = logp.double().exp().cumsum(-1)
-        targets = torch.from_numpy(draws)[:, None] * cdf[:, -1:]
-        chosen = torch.searchsorted(cdf, targets, right=True).clamp_(max=logits.shape[-1] - 1)
+        # Temperature 0 is greedy; its tokens are reported with their log-probability at temperature 1.
+        logp = torch.log_softmax(logits / (self.temperature or 1.0), dim=-1)
+        if self.temperature == 0:
+            chosen = logp.argmax(-1, keepdim=True)
+        else:
+            draws = uniforms(np.array([s.seed for s in batch]), np.array([len(s.ids) for s in batch]))
+            cdf = logp.double().exp().cumsum(-1)
+            targets = torch.from_numpy(draws)[:, None] * cdf[:, -1:]
+            chosen = torch.searchsorted(cdf, targets, right=True).clamp_(max=logits.shape[-1] - 1)
         values = logp.gather(1, chosen)[:, 0].tolist()
         ended = torch.isin(chosen[:, 0], self._end).tolist()
         done: list[Completion] = []

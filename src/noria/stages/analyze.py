@@ -257,6 +257,8 @@ def mark(
         after = (
             Value(tried * trajectory.solved, tried) if last else values[(trajectory.id, plan[i + 1].token)]
         )
+        if not before.tried or not after.tried:
+            continue  # nothing is known there, which is not a rate of 0
         turn = trajectory.turns[point.turn]
         end = turn.token_end if last else min(turn.token_end, max(plan[i + 1].token, point.token + 1))
         text = ctx.renderer.decode(trajectory.record.ids[point.token : end])

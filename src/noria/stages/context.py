@@ -55,6 +55,13 @@ class Context:
         """Training tasks that a round draws from a world."""
         return int(self.recipe.env[world].config().tasks)
 
+    def fresh_tasks(self, world: str, phase: str, n: int) -> list[Task]:
+        """`n` training tasks of a world for one phase, other than those that the round rolled out."""
+        seed = self.seed("tasks", world, phase) % (1 << 31)
+        used = {task.id for task in self.train_tasks()[world]}
+        drawn = named(self.worlds[world].tasks("train", n + len(used), seed), world)
+        return [task for task in drawn if task.id not in used][:n]
+
     def heldout_tasks(self, world: str, split: Split, n: int) -> list[Task]:
         """Held-out tasks: the same for every model and round of the run."""
         return heldout(self.worlds[world], world, split, n, self.recipe.seed)

@@ -71,6 +71,9 @@ def decide(
         evidence["worlds"][world] = found | {"protected": world in protected}
         if world in protected and found["p_worse"] < level / max(1, len(protected)):
             worse.append(world)
+    unseen = [world for world in protected if world not in evidence["worlds"]]
+    if unseen:
+        return Verdict(False, f"kept: protected {', '.join(unseen)} not measured under both models", evidence)
     low, high = (100 * end for end in overall["ci"])
     gain = f"{100 * overall['gain']:+.1f} points ({100 * confidence:g} % interval {low:+.1f} to {high:+.1f})"
     if worse:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from noria.core.codec import read_jsonl, write_jsonl
-from noria.core.types import Analysis, Hint, Pair, Trajectory
+from noria.core.types import Analysis, Hint, KeyAction, Pair, Trajectory
 from noria.stages.analyze import load_analyses
 from noria.stages.context import Context
 from noria.stages.pair import load_pairs
@@ -27,7 +28,7 @@ def run(ctx: Context) -> None:
         return
     with ctx.run.artifact(name, inputs=[ctx.name("analyze"), ctx.name("pair")], seed=ctx.seed("hint")) as work:
         pairs, analyses = load_pairs(ctx), {a.task_id: a for a in load_analyses(ctx)}
-        calls = world_kinds(ctx, analyses.values(), pairs)
+        calls = world_calls(ctx, analyses.values(), pairs)
         hints, randoms, leaks = [], [], 0
         for pair in _chosen(pairs, ctx.recipe.hint.tasks):
             rng = random.Random(ctx.seed("hint", pair.task.id))
@@ -56,26 +57,46 @@ def _chosen(pairs: Sequence[Pair], per_world: int) -> list[Pair]:
     return out
 
 
-def world_kinds(ctx: Context, analyses: object, pairs: Sequence[Pair]) -> dict[str, list[str]]:
+def world_kinds(ctx: Context, analyses: Iterable[Analysis], pairs: Sequence[Pair]) -> dict[str, list[str]]:
     """Kinds of action by world, the one whose marks moved success most (in sum) first."""
+    return _ranked(ctx, analyses, pairs, lambda mark, _: mark.kind)
+
+
+def world_calls(ctx: Context, analyses: Iterable[Analysis], pairs: Sequence[Pair]) -> dict[str, list[str]]:
+    """Kinds of advice by world, the one that the marks call for most first."""
+    return _ranked(ctx, analyses, pairs, lambda mark, world: call(world, mark))
+
+
+def _ranked(
+    ctx: Context, analyses: Iterable[Analysis], pairs: Sequence[Pair], of: Callable[[KeyAction, Any], str]
+) -> dict[str, list[str]]:
     world_of = {pair.task.id: pair.task.world for pair in pairs}
     sums: dict[str, dict[str, float]] = {world: defaultdict(float) for world in ctx.worlds}
-    for analysis in analyses:  # type: ignore[attr-defined]
+    for analysis in analyses:
+        name = world_of[analysis.task_id]
         for m in analysis.marks:
-            sums[world_of[analysis.task_id]][m.kind] += abs(m.shift) * m.confidence
+            sums[name][of(m, ctx.worlds[name])] += abs(m.shift) * m.confidence
     return {world: sorted(found, key=lambda kind: -found[kind]) for world, found in sums.items()}
+
+
+def call(world: Any, mark: KeyAction) -> str:
+    """The kind of advice that a mark calls for: do what helped, or what would have helped against what harmed."""
+    return mark.kind if mark.shift > 0 else str(world.remedies.get(mark.kind, mark.kind))
 
 
 def make_hint(
     ctx: Context, pair: Pair, analysis: Analysis | None, calls: Sequence[str], rng: random.Random
 ) -> Hint | None:
-    """The hint of one task, None where nothing was marked in its world."""
-    advice: Mapping[str, Sequence[str]] = ctx.worlds[pair.task.world].advice
-    marked = sorted(analysis.marks, key=lambda m: -abs(m.shift) * m.confidence) if analysis else []
-    kinds = [m.kind for m in marked if m.kind in advice] or [kind for kind in calls if kind in advice]
-    if not kinds:
-        return None
-    return _worded(ctx, pair.task.id, kinds[0], advice, rng)
+    """The hint of one task, None where nothing was marked in its world.
+
+    What harmed the wrong trajectory comes first: that is the weak spot.
+    """
+    world = ctx.worlds[pair.task.world]
+    advice: Mapping[str, Sequence[str]] = world.advice
+    marks = analysis.marks if analysis else ()
+    marked = sorted(marks, key=lambda m: (m.shift > 0, -abs(m.shift) * m.confidence))
+    kinds = [kind for kind in (*(call(world, m) for m in marked), *calls) if kind in advice]
+    return _worded(ctx, pair.task.id, kinds[0], advice, rng) if kinds else None
 
 
 def random_hint(ctx: Context, pair: Pair, rng: random.Random) -> Hint:

@@ -58,6 +58,8 @@ def plan(ctx: Context) -> Iterator[tuple[Model, Callable[[], None]]]:
     base = ctx.weak
     experts: dict[str, dict[str, Path]] = {}
     phases = [(name, phase) for name, phase in ctx.recipe.phase.items() if phase.steps > 0]
+    last = max((i for i, (_, phase) in enumerate(phases) if phase.split_by is None), default=-1)
+    used = {"weak", "final"}
     for i, (name, phase) in enumerate(phases):
         worlds = tuple(phase.envs if phase.envs is not None else ctx.recipe.env)
         if phase.split_by == "env":
@@ -70,15 +72,18 @@ def plan(ctx: Context) -> Iterator[tuple[Model, Callable[[], None]]]:
                     _maker(ctx, f"{name}/{world}", phase, base, (world,), {}),
                 )
             continue
-        label = "final" if i + 1 == len(phases) else _label(name, phase)
+        label = "final" if i == last else _label(name, phase, used)
+        used.add(label)
         folder = ctx.run.folder(ctx.name(name))
         routes = experts.get(phase.route, {}) if isinstance(phase, DistillPhase) else {}
         yield Model(label, folder, tuple(ctx.recipe.env)), _maker(ctx, name, phase, base, worlds, routes)
         base = folder
 
 
-def _label(name: str, phase: Phase) -> str:
-    return {"curated": "sft", "teacher_k1": "merged"}.get(phase.signal, name)
+def _label(name: str, phase: Phase, used: set[str]) -> str:
+    """The name of a model in the scores: what its phase usually makes, else the phase's own name."""
+    usual = {"curated": "sft", "teacher_k1": "merged"}.get(phase.signal, name)
+    return next(label for label in (usual, name, f"{name}-model") if label not in used)
 
 
 def _maker(
@@ -110,7 +115,10 @@ def make(
         else:
             torch.set_num_threads(config.threads)
             assert isinstance(phase, Sampled)
-            tasks = {world: tasks for world, tasks in ctx.train_tasks().items() if world in worlds}
+            # Supervised phases have seen the round's own tasks solved; what is left to learn shows on others.
+            groups = phase.steps * phase.prompts_per_step * (1 + phase.max_refills)
+            each = -(-groups // len(worlds))
+            tasks = {world: ctx.fresh_tasks(world, name, each) for world in worlds}
             work.count_in(tasks=sum(map(len, tasks.values())))
             numbers = {world: i for i, world in enumerate(routes)}
             bank = None

@@ -140,6 +140,7 @@ class ArithmeticWorld:
 
     name = "arithmetic"
     experts = ("careful", "direct")
+    remedies: Mapping[str, str] = {"estimate": "steps", "steps": "check"}
     splits: tuple[Split, ...] = draws.SPLITS
 
     def __init__(self, config: Config) -> None:

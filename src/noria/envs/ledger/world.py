@@ -165,6 +165,7 @@ class LedgerWorld:
         self.experts = EXPERTS
         self.strategies: Mapping[str, float] = {name: habit.weight for name, habit in HABITS.items()}
         self.advice = ADVICE
+        self.remedies: Mapping[str, str] = dict.fromkeys(("deposit", "withdraw", "transfer"), "get")
         self.splits: tuple[Split, ...] = SPLITS
 
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]:

@@ -143,6 +143,7 @@ class MicroSwe:
     experts = policies.EXPERTS
     strategies = policies.STRATEGIES
     advice = ADVICE
+    remedies: Mapping[str, str] = {"edit": "test", "test": "submit", "view": "test"}
     splits: tuple[Split, ...] = ("train", "heldout", "unseen")
 
     def __init__(self, config: Config, sandbox: Sandbox | None) -> None:
