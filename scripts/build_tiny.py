@@ -1,7 +1,7 @@
 """Build the built-in weak model: tokenizer, then a small Qwen3, trained on the corpus of `tiny_corpus.py`.
 
     python scripts/build_tiny.py tokenizer --corpus build/tiny --out src/noria/data/tiny
-    python scripts/build_tiny.py train     --corpus build/tiny --out src/noria/data/tiny --steps 1600
+    python scripts/build_tiny.py train     --corpus build/tiny --out src/noria/data/tiny
 
 Training is resumable (a checkpoint every 100 steps beside the corpus) and deterministic for one thread count.
 """
@@ -286,7 +286,7 @@ def main() -> None:
     parser.add_argument("what", choices=["tokenizer", "train"])
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=1600)
+    parser.add_argument("--steps", type=int, default=2600)
     parser.add_argument("--workers", type=int, default=2, help="single-thread training processes")
     args = parser.parse_args()
     if args.what == "tokenizer":

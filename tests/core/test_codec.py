@@ -63,7 +63,7 @@ def records(draw: st.DrawFn) -> TokenRecord:
 
 TRAJECTORIES = st.builds(
     Trajectory, id=TEXT, task=TASKS, source=TEXT, turns=st.lists(TURNS, max_size=2).map(tuple),
-    record=records(), outcome=OUTCOMES, stop=TEXT, hint=TEXT, seed=COUNT, version=COUNT, seconds=FLOAT,
+    record=records(), outcome=OUTCOMES, stop=TEXT, hint=TEXT, seed=COUNT, version=COUNT,
 )  # fmt: skip
 MARKS = st.builds(KeyAction, TEXT, COUNT, COUNT, COUNT, TEXT, TEXT, FLOAT, COUNT, COUNT, COUNT, COUNT)
 LIST_OF_MARKS = st.lists(MARKS, max_size=2).map(tuple)

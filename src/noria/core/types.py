@@ -147,7 +147,6 @@ class Trajectory:
     stop        "done", "turn_limit", "token_limit", "sandbox", "engine"
     hint        text of the hint it ran under, "" without one
     version     policy version at the start (0 for scripted policies)
-    seconds     wall clock from first to last token
     """
 
     id: str
@@ -160,7 +159,6 @@ class Trajectory:
     hint: str = ""
     seed: int = 0
     version: int = 0
-    seconds: float = 0.0
 
     @property
     def messages(self) -> list[Message]:

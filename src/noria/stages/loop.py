@@ -15,6 +15,7 @@ that were in flight are rolled out again, those that were trained are not.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -181,6 +182,7 @@ class Phase:
             ctx.run.metrics({"phase": self.label, "step": step, **facts})
             self.work.progress(step, c.steps, reward=round(facts["reward/mean"], 3))
         ctx.pool.reset()
+        (self.work.path / "groups.json").write_text(json.dumps(consumed), encoding="utf-8")
         self.work.count_out(groups=len(consumed), steps=step)
 
     def _collect(self, actor: Actor, cursor: int, ahead: int) -> tuple[list[Row], list[int], dict[str, float]]:

@@ -10,7 +10,6 @@ on timing, so the same jobs give the same trajectories. The same code serves tra
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -68,7 +67,6 @@ class _Live:
     episode: Episode
     record: RecordBuilder
     turns: list[Turn]
-    began: float
     version: int
     thought: str = ""
     thought_start: int | None = None
@@ -141,11 +139,11 @@ class Roller:
 
     def _play(self, job: Job) -> Trajectory:
         world = self.worlds[job.task.world]
-        episode, began = world.open(job.task), time.monotonic()
+        episode = world.open(job.task)
         policy = _recited(job.script) if job.script else world.policy(job.task, job.strategy, job.seed)
         record = RecordBuilder()
         record.rendered(self.renderer.prompt(job.task))
-        live = _Live(job, episode, record, [], began, 0)
+        live = _Live(job, episode, record, [], 0)
         trajectory: Trajectory | None = None
         while trajectory is None:
             messages = [m for turn in live.turns for m in turn_messages(turn)]
@@ -169,7 +167,7 @@ class Roller:
         else:
             episode = world.open(job.task)
             record.rendered(self.renderer.prompt(job.task, job.hint.text if job.hint else ""))
-        live = _Live(job, episode, record, turns, time.monotonic(), getattr(self.engine, "version", 0))
+        live = _Live(job, episode, record, turns, getattr(self.engine, "version", 0))
         if job.start is not None and job.start_token is not None:
             begun = job.start.turns[job.start_turn].token_start
             live.thought = self.renderer.decode(job.start.record.ids[begun : job.start_token])
@@ -273,7 +271,6 @@ class Roller:
             hint=job.hint.text if job.hint else "",
             seed=job.seed,
             version=live.version,
-            seconds=time.monotonic() - live.began,
         )
 
 
