@@ -104,7 +104,7 @@ class ScriptedServer:
                     reply = Reply("no such path" if self.path != PATH else "not a chat request")
                     self._send(404 if self.path != PATH else 400, {}, reply.content(""))
                     return
-                reply = server._reply(request, self.headers)
+                reply = server._reply(request, dict(self.headers.items()))
                 server._closing.wait(reply.delay_s)
                 self._send(reply.status, reply.headers, reply.content(str(request["model"])))
 
