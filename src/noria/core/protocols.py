@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from noria.core.types import Message, Observation, Outcome, Split, Task
 
@@ -29,6 +29,8 @@ class ExecResult:
 class TestReport:
     """Result of one warm test run: test name -> "pass" or a short message of the failure."""
 
+    #: pytest must not take the class for a test
+    __test__: ClassVar[bool] = False
     results: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
 
