@@ -134,3 +134,10 @@ def test_sampled_rows_carry_the_engines_probabilities() -> None:
     assert row.logp_mu.tolist() == [0.0, 0.0, -1.0, -1.0, 0.0, -1.0, -1.0]
     assert (row.group, row.route, row.weight.tolist()) == (3, 1, [1.0] * 7)
     assert rows_of.kept([row, rows_of.sampled(rolled(1.0, tokens=0), 0)]) == [row]
+
+
+@pytest.mark.parametrize("seen", ["error: no account Z9", "ok A1 3, K2 9\nerror: A1 is frozen; unfreeze it first"])
+def test_a_refusal_on_any_line_is_an_error(seen: str) -> None:
+    t = rolled(1.0, ("a", "b"))
+    t = replace(t, turns=(replace(t.turns[0], observation=seen), t.turns[1]))
+    assert rows_of.error_turns(t) == [True, False]

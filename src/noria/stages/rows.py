@@ -22,11 +22,13 @@ def supervised(trajectory: Trajectory, mask_errors: bool) -> Row:
 
 
 def error_turns(trajectory: Trajectory) -> list[bool]:
-    """Which turns are errors: the world refused the call.
+    """Which turns are errors: the world refused one of their calls, each of which is answered on a line.
 
     Running tests, or reading something that turns out wrong, is a diagnostic and never an error, whatever it prints.
     """
-    return [turn.observation.startswith("error:") for turn in trajectory.turns]
+    return [
+        any(line.startswith("error:") for line in turn.observation.splitlines()) for turn in trajectory.turns
+    ]
 
 
 def sampled(trajectory: Trajectory, group: int, route: int = 0) -> Row:
