@@ -85,8 +85,8 @@ def _scores(data: dict[str, Any]) -> Table:
     """One line per round and model, one column per world: pass@1, its interval, tokens per solved task."""
     worlds = list(dict.fromkeys(s["world"] for part in data["rounds"] for s in part["scores"]))
     table = Table(title=data["run"], caption="pass@1 in %, 95 % interval, mean tokens of a solved task")
-    table.add_column("round", justify="right")
-    table.add_column("model", no_wrap=True)
+    table.add_column("round", justify="right", min_width=5)
+    table.add_column("model", min_width=10)
     for world in worlds:
         table.add_column(world, justify="right", no_wrap=True)
     for number, part in enumerate(data["rounds"], start=1):
@@ -106,7 +106,7 @@ def _cell(score: dict[str, Any] | None) -> str:
     low, high = score["ci95"]
     unknown = f" ({score['unknown']} unknown)" if score["unknown"] else ""
     rate = f"{100 * score['pass@1']:.1f} [dim]{100 * low:.0f}–{100 * high:.0f}[/dim]"
-    tokens = "" if score["tokens_per_solve"] is None else f" · {score['tokens_per_solve']:.0f} tok"
+    tokens = "" if score["tokens_per_solve"] is None else f"\n[dim]{score['tokens_per_solve']:.0f} tok[/dim]"
     return f"{rate}{tokens}{unknown}"
 
 
