@@ -66,9 +66,7 @@ class Config(BaseModel):
     @model_validator(mode="after")
     def _ordered(self) -> Config:
         if self.min_terms > self.max_terms:
-            raise ValueError(
-                f"min_terms must be <= max_terms: got {self.min_terms} > {self.max_terms} - swap them"
-            )
+            raise ValueError(f"min_terms must be <= max_terms: got {self.min_terms} > {self.max_terms} - swap them")
         if 10 ** (self.max_digits - 1) > self.max_total:
             raise ValueError(
                 f"max_total must admit a number of max_digits: got {self.max_total} with {self.max_digits} "
@@ -90,9 +88,7 @@ class Config(BaseModel):
                 }
             ]
         terms = {"min_terms": self.min_terms, "max_terms": self.max_terms}
-        return [
-            {**terms, "min_digits": digits, "max_digits": digits} for digits in range(1, self.max_digits + 1)
-        ]
+        return [{**terms, "min_digits": digits, "max_digits": digits} for digits in range(1, self.max_digits + 1)]
 
 
 @dataclass
@@ -151,9 +147,7 @@ class ArithmeticWorld:
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
         """`n` distinct problems, the datasets in turn. UserError: unknown split, or too many tasks."""
         if split not in draws.SPLITS:
-            raise UserError(
-                f"split must be one of {list(draws.SPLITS)}: got {split!r} - arithmetic has no other split"
-            )
+            raise UserError(f"split must be one of {list(draws.SPLITS)}: got {split!r} - arithmetic has no other split")
         streams = [
             draws.in_turn(
                 [
@@ -171,9 +165,7 @@ class ArithmeticWorld:
     def policy(self, task: Task, strategy: str, seed: int) -> Policy:
         """The scripted habit `strategy`, deterministic in (task, strategy, seed)."""
         if strategy not in habits.HABITS:
-            raise UserError(
-                f"strategy must be one of {sorted(habits.HABITS)}: got {strategy!r} - choose a known habit"
-            )
+            raise UserError(f"strategy must be one of {sorted(habits.HABITS)}: got {strategy!r} - choose a known habit")
         return partial(_say, habits.play(task, strategy, seed))
 
     def reference(self, task: Task) -> list[str]:

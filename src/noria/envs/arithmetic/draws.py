@@ -24,9 +24,7 @@ _MAX_MISSES = 20_000
 _HELDOUT_OF = 5
 
 
-def stream(
-    name: Dataset, options: Mapping[str, int], max_total: int, split: Split, seed: int
-) -> Iterator[Task]:
+def stream(name: Dataset, options: Mapping[str, int], max_total: int, split: Split, seed: int) -> Iterator[Task]:
     """Endless distinct tasks of one dataset and split; a pure function of the arguments.
 
     Raises:

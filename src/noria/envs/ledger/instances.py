@@ -94,8 +94,7 @@ def _draw_accounts(rng: random.Random) -> tuple[dict[str, Account], list[str]]:
     count = 4 if rng.random() < _FOURTH_ACCOUNT_CHANCE else 3
     names = [f"{letter}{rng.randint(1, 9)}" for letter in rng.sample(_LETTERS, count)]
     accounts = {
-        name: Account(balance=rng.randint(21, 49), limit=rng.choice((50, 60, 70, 80, 90)))
-        for name in sorted(names)
+        name: Account(balance=rng.randint(21, 49), limit=rng.choice((50, 60, 70, 80, 90))) for name in sorted(names)
     }
     return accounts, names
 

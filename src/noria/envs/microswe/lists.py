@@ -94,9 +94,7 @@ FAMILIES: tuple[Family, ...] = (
         _KEEP.format(test="X not in B"),
     ),
     family("dedupe", "dedupe unique once", "A", "d", "A without repeats", _KEEP.format(test="X not in O")),
-    family(
-        "scale", "scale times multiply", "A", "m", "each of A times K", _EACH.format(item="X * K"), K=(2, 5)
-    ),
+    family("scale", "scale times multiply", "A", "m", "each of A times K", _EACH.format(item="X * K"), K=(2, 5)),
     family(
         "shift",
         "shift raise_all add_each",

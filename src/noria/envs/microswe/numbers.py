@@ -72,9 +72,7 @@ FAMILIES: tuple[Family, ...] = (
         "distance of P and Q",
         "if P > Q:\n return P - Q\nreturn Q - P",
     ),
-    family(
-        "larger", "larger bigger upper", "P, Q", "n n", "larger of P and Q", "if P > Q:\n return P\nreturn Q"
-    ),
+    family("larger", "larger bigger upper", "P, Q", "n n", "larger of P and Q", "if P > Q:\n return P\nreturn Q"),
     family(
         "smaller",
         "smaller lesser under",
