@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +113,12 @@ def derive(*parts: object) -> int:
 
 
 def named(tasks: Sequence[Task], world: str) -> list[Task]:
-    """Tasks that carry the recipe's name of their world."""
-    from dataclasses import replace
+    """Tasks that carry the recipe's name of their world, in their ids too where it isn't the world's own name.
 
-    return [task if task.world == world else replace(task, world=world) for task in tasks]
+    Worlds make ids from content, so two tables of one type would give different rollouts equal ids. A table's name
+    holds no dot, so what stands before the first one tells the tables apart.
+    """
+    return [task if task.world == world else replace(task, world=world, id=f"{world}.{task.id}") for task in tasks]
 
 
 def heldout(world: Any, name: str, split: Split, n: int, seed: int) -> list[Task]:

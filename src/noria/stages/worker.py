@@ -174,6 +174,7 @@ class Pool:
         Raises:
             EngineError: workers died more often than `retries` allows.
         """
+        assert len({job.id for job in jobs}) == len(jobs), "job ids must differ"
         found: dict[str, Trajectory] = {}
         waiting, deaths = list(jobs), 0
         for attempt in range(self.retries + 1):
