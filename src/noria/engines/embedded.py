@@ -103,6 +103,8 @@ class EmbeddedEngine:
     def __init__(self, model: Any, end_ids: Sequence[int], config: Config, temperature: float = 1.0) -> None:
         self.model, self.config, self.temperature = model.eval(), config, temperature
         self.version = 0
+        #: sequences that must wait before a prefill interrupts decoding
+        self.patience = config.prefill_rows
         self._end = torch.tensor(list(end_ids))
         shape = model.config
         head_dim = getattr(shape, "head_dim", None) or shape.hidden_size // shape.num_attention_heads
@@ -169,7 +171,7 @@ class EmbeddedEngine:
         waiting = [s for s in live if len(s.ids) - s.cached > 1]
         if not live:
             return []
-        if waiting and (not decoding or len(waiting) >= self.config.prefill_rows):
+        if waiting and (not decoding or len(waiting) >= self.patience):
             waiting.sort(key=lambda s: (len(s.ids) - s.cached, s.row))
             batch = waiting[: max(self.config.prefill_rows, 1)]
             first = len(decoding)
@@ -212,22 +214,29 @@ class EmbeddedEngine:
             input_ids=ids, attention_mask=mask, position_ids=positions, cache=self._cache, use_cache=True
         ).last_hidden_state
         last = hidden[torch.arange(len(batch)), torch.tensor(backlog) - 1]
-        return self._sample(batch, self.model.lm_head(last).float())
+        return self._sample(batch, self._logits(last))
 
-    def _sample(self, batch: list[_Sequence], logits: torch.Tensor) -> list[Completion]:
+    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Hidden states [N, D] after the final norm -> logits [N, V] in float32."""
+        return self.model.lm_head(hidden).float()  # type: ignore[no-any-return]
+
+    def _choose(self, batch: list[_Sequence], logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits [B, V] -> the batch's next tokens [B] and their log-probabilities [B]."""
         # Temperature 0 is greedy; its tokens are reported with their log-probability at temperature 1.
         logp = torch.log_softmax(logits / (self.temperature or 1.0), dim=-1)
-        if self.temperature == 0:
-            chosen = logp.argmax(-1, keepdim=True)
-        else:
-            draws = uniforms(np.array([s.seed for s in batch]), np.array([len(s.ids) for s in batch]))
-            cdf = logp.double().exp().cumsum(-1)
-            targets = torch.from_numpy(draws)[:, None] * cdf[:, -1:]
-            chosen = torch.searchsorted(cdf, targets, right=True).clamp_(max=logits.shape[-1] - 1)
-        values = logp.gather(1, chosen)[:, 0].tolist()
-        ended = torch.isin(chosen[:, 0], self._end).tolist()
+        chosen = logp.argmax(-1) if self.temperature == 0 else draw(logp, *self._counters(batch))
+        return chosen, logp.gather(1, chosen[:, None])[:, 0]
+
+    @staticmethod
+    def _counters(batch: list[_Sequence]) -> tuple[np.ndarray, np.ndarray]:
+        """Seeds and positions of the tokens to be drawn."""
+        return np.array([s.seed for s in batch]), np.array([len(s.ids) for s in batch])
+
+    def _sample(self, batch: list[_Sequence], logits: torch.Tensor) -> list[Completion]:
+        chosen, logp = self._choose(batch, logits)
+        ended = torch.isin(chosen, self._end).tolist()
         done: list[Completion] = []
-        for state, token, value, end in zip(batch, chosen[:, 0].tolist(), values, ended, strict=True):
+        for state, token, value, end in zip(batch, chosen.tolist(), logp.tolist(), ended, strict=True):
             state.cached = len(state.ids)
             state.ids.append(token)
             state.logp.append(value)
@@ -239,6 +248,13 @@ class EmbeddedEngine:
                 ids, stop = tuple(state.ids[state.start :]), "end" if end else "length"
                 done.append(Completion(seq, ids, tuple(state.logp), tuple(state.versions), stop))
         return done
+
+
+def draw(logp: torch.Tensor, seeds: np.ndarray, counters: np.ndarray) -> torch.Tensor:
+    """One token per row [B] of log-probabilities [B, V], by inverse CDF; rows need not sum to 1."""
+    cdf = logp.double().exp().cumsum(-1)
+    targets = torch.from_numpy(uniforms(seeds, counters))[:, None] * cdf[:, -1:]
+    return torch.searchsorted(cdf, targets, right=True).clamp_(max=logp.shape[-1] - 1)[:, 0]
 
 
 def uniforms(seeds: np.ndarray, counters: np.ndarray) -> np.ndarray:
