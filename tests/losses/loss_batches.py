@@ -9,8 +9,11 @@ import torch
 
 import noria.losses
 from noria.losses.base import Batch, Denominators, Loss
+from noria.losses.states import Head, TeacherStates
 
 torch.set_num_threads(1)
+
+VOCAB, WIDTH = 11, 6
 
 
 def term_names() -> list[str]:
@@ -50,19 +53,42 @@ def global_batch(seed: int = 0, scale: float = 0.3, dtype: torch.dtype = torch.f
         entropy=(noise() + 2).requires_grad_(),
         logp_ref=logp.detach() + noise(),
         logp_teacher=logp.detach() + noise(),
+        position=torch.cat([torch.arange(length) for length in lengths]),
+        solved=torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0], dtype=dtype).repeat_interleave(repeat),
+        **with_vocabulary(torch.tensor(routes).repeat_interleave(repeat), gen, dtype),
     )
+
+
+def with_vocabulary(route: torch.Tensor, gen: torch.Generator, dtype: torch.dtype) -> dict[str, object]:
+    """The student's states and head, and those of two teachers of another width, one per route."""
+
+    def draw(rows: int, width: int) -> torch.Tensor:
+        return torch.randn(rows, width, generator=gen, dtype=torch.float64).to(dtype)
+
+    matrix = draw(VOCAB, WIDTH).requires_grad_()
+    teachers = []
+    for r in (0, 1):
+        at = (route == r).nonzero().squeeze(1)
+        other = draw(VOCAB, WIDTH + 2)
+        head = Head(f"teacher-{r}", lambda other=other: other)
+        teachers.append(TeacherStates(head, at, draw(len(at), WIDTH + 2), torch.ones(len(at), dtype=dtype)))
+    hidden = draw(len(route), WIDTH).requires_grad_()
+    return {"hidden": hidden, "head": Head("student", lambda: matrix), "teachers": tuple(teachers)}
 
 
 def counts(batch: Batch) -> Denominators:
     return Denominators.of(batch.mask, batch.segment, batch.group, batch.route)
 
 
-def gradients(
-    loss: Loss, whole: Batch, parts: list[Batch], denominators: Denominators
-) -> tuple[float, torch.Tensor]:
-    """Value and gradient (of logp, then entropy) summed over micro-batches cut from `whole`."""
-    inputs = [whole.logp, whole.entropy]
+def gradients(loss: Loss, whole: Batch, parts: list[Batch], denominators: Denominators) -> tuple[float, torch.Tensor]:
+    """Value and gradient (of logp, entropy, states and head, flat) summed over micro-batches cut from `whole`."""
+    inputs = [whole.logp, whole.entropy, whole.hidden, whole.head.load()]
     value = sum((loss(part, denominators).value for part in parts), start=whole.logp.new_zeros(()))
     grads = torch.autograd.grad(value, inputs, allow_unused=True)
     filled = [torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True)]
-    return float(value.detach()), torch.cat(filled)
+    return float(value.detach()), torch.cat([grad.reshape(-1) for grad in filled])
+
+
+def of_tokens(flags: torch.Tensor) -> torch.Tensor:
+    """Flags of tokens [T] as flags of the entries of a gradient that `gradients` gave; the head is left out."""
+    return torch.cat([flags, flags, flags.repeat_interleave(WIDTH), torch.zeros(VOCAB * WIDTH, dtype=torch.bool)])

@@ -14,7 +14,7 @@ from noria.losses.base import Batch
 
 def naive(batch: Batch, low: float, high: float, dual: float | None, ratio: str) -> float:
     """Token-mean of the weighted surrogate."""
-    rows = [{k: v[t].item() for k, v in batch.streams().items()} for t in range(len(batch.logp))]
+    rows = [{k: v[t].item() for k, v in batch.streams().items() if v.dim() == 1} for t in range(len(batch.logp))]
     rows = [row for row in rows if row["mask"]]
     total = 0.0
     for row in rows:
@@ -63,9 +63,7 @@ def test_gspo_gradient_is_that_of_the_sequence_objective() -> None:
     batch = global_batch(scale=0.05)
     advantage = torch.tensor([1.0, -0.5, 2.0, -1.0, 0.3], dtype=torch.float64)[batch.segment]
     batch = replace(batch, advantage=advantage, weight=torch.ones_like(batch.weight))
-    _, grad = gradients(
-        make("clipped", ratio="sequence_mean", aggregate="sequence"), batch, [batch], counts(batch)
-    )
+    _, grad = gradients(make("clipped", ratio="sequence_mean", aggregate="sequence"), batch, [batch], counts(batch))
     value = batch.logp.new_zeros(())
     for i in range(5):
         own = (batch.segment == i) & batch.mask

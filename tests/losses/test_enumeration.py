@@ -23,9 +23,7 @@ def reverse_kl_gradient(theta: torch.Tensor, other: torch.Tensor) -> torch.Tenso
     return free.grad
 
 
-def enumerated(
-    theta: torch.Tensor, sampler: torch.Tensor, **streams: torch.Tensor
-) -> tuple[torch.Tensor, Batch]:
+def enumerated(theta: torch.Tensor, sampler: torch.Tensor, **streams: torch.Tensor) -> tuple[torch.Tensor, Batch]:
     """One token per vocabulary entry, weighted by the sampler's probability: a sum is an expectation."""
     n = len(theta)
     logp = theta.log_softmax(0)
@@ -38,9 +36,7 @@ def enumerated(
     return logp, Batch(**{**fields, **streams})
 
 
-def expected_gradient(
-    name: str, theta: torch.Tensor, sampler: torch.Tensor, **options: object
-) -> torch.Tensor:
+def expected_gradient(name: str, theta: torch.Tensor, sampler: torch.Tensor, **options: object) -> torch.Tensor:
     """E_{token ~ sampler}[gradient of the loss at that token], the normaliser fixed to one token."""
     free = theta.clone().requires_grad_()
     streams = {}

@@ -40,9 +40,7 @@ def test_packed_lengths_1_2_17_equal_the_naive_walk(temperature: float) -> None:
     got = shift_logprobs(logits, ids, temperature, segment)
     for i in range(len(LENGTHS)):
         own = segment == i
-        assert got[own].tolist() == pytest.approx(
-            naive(logits[own], ids[own].tolist(), temperature), abs=1e-12
-        )
+        assert got[own].tolist() == pytest.approx(naive(logits[own], ids[own].tolist(), temperature), abs=1e-12)
 
 
 def test_a_padded_batch_equals_the_packed_row() -> None:
@@ -122,9 +120,7 @@ def test_chunked_float32_and_a_frozen_head() -> None:
     h = hidden.float().requires_grad_()
     logp, entropy = chunked_logprobs(h, weight.float(), ids, segment, chunk_tokens=4)
     assert logp.dtype == entropy.dtype == torch.float32
-    torch.testing.assert_close(
-        logp.double(), shift_logprobs(hidden @ weight.T, ids, 1.0, segment), atol=1e-5, rtol=0
-    )
+    torch.testing.assert_close(logp.double(), shift_logprobs(hidden @ weight.T, ids, 1.0, segment), atol=1e-5, rtol=0)
     logp.sum().backward()
     assert torch.isfinite(h.grad).all() and h.grad.abs().sum() > 0
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from loss_batches import counts, global_batch, gradients, make, term_names
+from loss_batches import counts, global_batch, gradients, make, of_tokens, term_names
 
 from noria.losses.base import Batch, Denominators, merge_metrics
 
@@ -26,23 +26,23 @@ every_option = pytest.mark.parametrize("options", OPTIONS, ids=IDS)
 
 
 def test_the_folder_holds_the_terms() -> None:
-    assert {"clipped", "ce", "entropy", "kl_ref"} <= set(TERMS)
+    assert {"clipped", "cispo", "ce", "entropy", "kl_ref", "k1_pg", "kl_teacher"} <= set(TERMS)
+    assert {"forward_kl_topk", "reverse_kl", "reverse_kl_topk", "jsd", "mse_logits"} <= set(TERMS)
 
 
 @every_term
 def test_says_its_meaning_in_one_line(name: str) -> None:
     module = sys.modules[f"noria.losses.{name}"]
     assert module.__doc__ and "\n" not in module.__doc__.strip()
-    assert module.SLOT == "loss"
+    assert module.SLOT == "loss" and len(module.SOURCE) > 4
+    assert make(name).family in ("rl", "opd", "")
     with pytest.raises(ValueError, match="extra"):
         module.Config(no_such_key=1)
 
 
 @every_term
 @every_option
-def test_gradient_does_not_depend_on_the_partition(
-    name: str, options: dict[str, object], batch: Batch
-) -> None:
+def test_gradient_does_not_depend_on_the_partition(name: str, options: dict[str, object], batch: Batch) -> None:
     loss, denominators = make(name, **options), counts(batch)
     value, grad = gradients(loss, batch, [batch], denominators)
     for cut in ([[0], [1], [2], [3], [4]], [[0, 3], [1, 2, 4]], [[4, 0], [2], [1, 3]]):
@@ -54,9 +54,7 @@ def test_gradient_does_not_depend_on_the_partition(
 
 @every_term
 @every_option
-def test_gradient_does_not_depend_on_order_or_padding(
-    name: str, options: dict[str, object], batch: Batch
-) -> None:
+def test_gradient_does_not_depend_on_order_or_padding(name: str, options: dict[str, object], batch: Batch) -> None:
     loss, denominators = make(name, **options), counts(batch)
     value, grad = gradients(loss, batch, [batch], denominators)
     shuffled = batch.select(torch.randperm(len(batch.logp), generator=torch.Generator().manual_seed(1)))
@@ -67,7 +65,7 @@ def test_gradient_does_not_depend_on_order_or_padding(
     pad = 6
 
     def padded(stream: torch.Tensor, filler: float) -> torch.Tensor:
-        return torch.cat([stream, torch.full((pad,), filler).to(stream.dtype)])
+        return torch.cat([stream, torch.full((pad, *stream.shape[1:]), filler).to(stream.dtype)])
 
     fillers = {"mask": 0, "segment": -7, "group": -7, "route": -7}
     streams = {k: padded(v, fillers.get(k, float("nan"))) for k, v in batch.streams().items()}
@@ -81,9 +79,8 @@ def test_gradient_does_not_depend_on_order_or_padding(
 @every_option
 def test_masked_tokens_get_exactly_no_gradient(name: str, options: dict[str, object], batch: Batch) -> None:
     _, grad = gradients(make(name, **options), batch, [batch], counts(batch))
-    off = ~batch.mask.repeat(2)
-    assert grad[off].eq(0).all()
-    assert grad[~off].ne(0).any()
+    assert grad[of_tokens(~batch.mask)].eq(0).all()
+    assert grad[of_tokens(batch.mask)].ne(0).any()
     nothing = replace(batch, mask=torch.zeros_like(batch.mask))
     value, grad = gradients(make(name, **options), batch, [nothing], counts(nothing))
     assert value == 0 and grad.eq(0).all()
@@ -95,8 +92,10 @@ def test_masked_tokens_get_exactly_no_gradient(name: str, options: dict[str, obj
 def test_finite_at_extreme_ratios(name: str, dtype: torch.dtype, gap: float) -> None:
     batch = global_batch(dtype=dtype)
     far = {"logp_old": batch.logp_old - gap, "logp_ref": batch.logp_ref + gap, "logp_mu": batch.logp_mu - gap}
+    far["logp_teacher"] = batch.logp_teacher + gap
+    far["hidden"] = (batch.hidden.detach() * gap / 10).requires_grad_()
     extreme = replace(batch, **far)
-    value, grad = gradients(make(name), batch, [extreme], counts(batch))
+    value, grad = gradients(make(name), extreme, [extreme], counts(batch))
     assert torch.isfinite(torch.tensor(value)) and torch.isfinite(grad).all()
     metrics = make(name)(extreme, counts(batch)).metrics
     assert all(torch.isfinite(metric) for metric in metrics.values())
@@ -107,10 +106,20 @@ def test_only_the_policy_gets_a_gradient(name: str, batch: Batch) -> None:
     leaves = {
         key: stream.detach().clone().requires_grad_()
         for key, stream in batch.streams().items()
-        if stream.is_floating_point() and key not in ("logp", "entropy")
+        if stream.is_floating_point() and key not in ("logp", "entropy", "hidden")
     }
-    make(name)(replace(batch, **leaves), counts(batch)).value.backward()
+    teachers = []
+    for states in batch.teachers:
+        leaves[states.head.name] = states.head.load().requires_grad_()
+        leaves[f"{states.head.name} states"] = states.hidden.clone().requires_grad_()
+        teachers.append(replace(states, hidden=leaves[f"{states.head.name} states"]))
+    make(name)(replace(batch, teachers=tuple(teachers), **leaves_of(batch, leaves)), counts(batch)).value.backward()
     assert all(leaf.grad is None for leaf in leaves.values())
+
+
+def leaves_of(batch: Batch, leaves: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Those leaves that are streams of the batch."""
+    return {key: leaf for key, leaf in leaves.items() if key in batch.streams()}
 
 
 @every_term

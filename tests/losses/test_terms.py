@@ -31,9 +31,7 @@ def test_cross_entropy(batch: Batch) -> None:
 
 
 def test_cross_entropy_ignores_advantages_and_old_policies(batch: Batch) -> None:
-    other = replace(
-        batch, advantage=batch.advantage * 0, logp_old=batch.logp_old * 3, logp_mu=batch.logp_mu * 3
-    )
+    other = replace(batch, advantage=batch.advantage * 0, logp_old=batch.logp_old * 3, logp_mu=batch.logp_mu * 3)
     assert torch.equal(make("ce")(other, counts(batch)).value, make("ce")(batch, counts(batch)).value)
 
 

@@ -12,15 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from noria.losses.states import Head, TeacherStates
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Aggregate = Literal["token", "sequence", "prompt", "constant"]
 Balance = Literal["none", "route"]
+
+#: Which of the two big parts of the loss a term belongs to: beta scales "rl", alpha scales "opd", neither scales "".
+Family = Literal["rl", "opd", ""]
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,12 @@ class Batch:
     route        long, teacher-route index in [0, R); one index is spent on "no teacher"
     entropy      entropy of the policy at the token, nats; needed by `entropy`
     logp_ref     frozen reference policy, nats; needed by `kl_ref`
-    logp_teacher the routed teacher, nats
+    logp_teacher the routed teacher, nats; with joint weights Σ_i w_i log pi_Ti
+    position     long, index of the token in its rollout
+    solved       1.0 on tokens of rollouts that are known to have succeeded, else 0.0
+    hidden       [T, D], the policy's hidden state that predicts the token; with a gradient
+
+    `head` is the policy's head and `teachers` the teachers' states, for losses over the whole vocabulary.
     """
 
     logp: Tensor
@@ -53,20 +63,30 @@ class Batch:
     entropy: Tensor | None = None
     logp_ref: Tensor | None = None
     logp_teacher: Tensor | None = None
+    position: Tensor | None = None
+    solved: Tensor | None = None
+    hidden: Tensor | None = None
+    head: Head | None = None
+    teachers: tuple[TeacherStates, ...] = ()
 
     def __post_init__(self) -> None:
-        shapes = {tuple(stream.shape) for stream in self.streams().values()}
+        streams = self.streams()
+        shapes = {tuple(stream.shape) for name, stream in streams.items() if name != "hidden"}
+        if self.hidden is not None:
+            shapes.add(tuple(self.hidden.shape[:1]))
         if len(shapes) != 1 or len(next(iter(shapes))) != 1:
             raise ValueError(f"streams of a batch must be 1-D and of one length, got shapes {sorted(shapes)}")
 
     def streams(self) -> dict[str, Tensor]:
         """The streams that are present, by name."""
         pairs = ((item.name, self.__dict__[item.name]) for item in fields(self))
-        return {name: stream for name, stream in pairs if stream is not None}
+        return {name: stream for name, stream in pairs if stream is not None and name not in ("head", "teachers")}
 
     def select(self, index: Tensor) -> Batch:
         """The same streams at `index` (long positions or a bool mask), in that order."""
-        return replace(self, **{name: stream[index] for name, stream in self.streams().items()})
+        teachers = tuple(states.select(index, len(self.logp)) for states in self.teachers)
+        streams: dict[str, Any] = {name: stream[index] for name, stream in self.streams().items()}
+        return replace(self, teachers=teachers, **streams)
 
     def index(self, name: Literal["segment", "group", "route"]) -> Tensor:
         """An index stream, 0 where the mask is off (padding may carry any number)."""
@@ -81,9 +101,7 @@ class Batch:
         """
         stream = self.streams().get(name)
         if stream is None:
-            raise ValueError(
-                f"batch must hold the stream {name!r}: compute it, the loss term names it in `needs`"
-            )
+            raise ValueError(f"batch must hold the stream {name!r}: compute it, the loss term names it in `needs`")
         return stream
 
 
@@ -178,9 +196,10 @@ class LossOutput:
 
 
 class Loss(Protocol):
-    """A built loss term. `needs` names the optional streams of `Batch` that it reads."""
+    """A built loss term. `needs` names the optional streams of `Batch` that it reads, `family` its part of the loss."""
 
     needs: tuple[str, ...]
+    family: Family
 
     def __call__(self, batch: Batch, denominators: Denominators) -> LossOutput: ...
 
@@ -252,9 +271,7 @@ _SCALES: Mapping[str, Callable[[Batch, Denominators, int], _Scale]] = {
 }  # fmt: skip
 
 
-def reduce(
-    per_token: Tensor, batch: Batch, denominators: Denominators, config: LossConfig
-) -> tuple[Tensor, Tensor]:
+def reduce(per_token: Tensor, batch: Batch, denominators: Denominators, config: LossConfig) -> tuple[Tensor, Tensor]:
     """Weigh, mask and aggregate a per-token loss [T]; returns (total, denominator) of this micro-batch."""
     scale, denominator = token_scale(batch, denominators, config)
     weighted = per_token * masked(batch.weight.detach(), batch) * scale

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from noria.losses.base import Batch, Denominators, LossConfig, LossOutput, masked, reduce, share
+from noria.losses.base import Batch, Denominators, Family, LossConfig, LossOutput, masked, reduce, share
 
 SLOT = "loss"
+SOURCE = "maximum likelihood; MOPD uses it for supervised fine-tuning"
 
 
 class Config(LossConfig):
@@ -15,6 +16,7 @@ class CrossEntropy:
     """Built term: l = -log pi; reads no optional stream, neither advantages nor old policies."""
 
     needs: tuple[str, ...] = ()
+    family: Family = ""
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from noria.losses.base import Batch, Denominators, LossConfig, LossOutput, masked, reduce, share
+from noria.losses.base import Batch, Denominators, Family, LossConfig, LossOutput, masked, reduce, share
 
 SLOT = "loss"
+SOURCE = "A3C 1602.01783, PPO 1707.06347"
 
 
 class Config(LossConfig):
@@ -15,6 +16,7 @@ class Entropy:
     """Built term: l = -H; reads `entropy` (with gradient)."""
 
     needs: tuple[str, ...] = ("entropy",)
+    family: Family = ""
 
     def __init__(self, config: Config) -> None:
         self.config = config

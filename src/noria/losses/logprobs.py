@@ -29,9 +29,12 @@ def prediction_positions(segment: Tensor, wanted: Tensor | None = None) -> Tenso
     return has_row.nonzero().squeeze(1)
 
 
-def shift_logprobs(
-    logits: Tensor, ids: Tensor, temperature: float = 1.0, segment: Tensor | None = None
-) -> Tensor:
+def predicting(hidden: Tensor) -> Tensor:
+    """Row t of the result [T, D] is the hidden state that predicts token t; meaningless at the start of a sequence."""
+    return torch.cat([hidden[:1], hidden[:-1]])
+
+
+def shift_logprobs(logits: Tensor, ids: Tensor, temperature: float = 1.0, segment: Tensor | None = None) -> Tensor:
     """log p(ids[t] | ids[<t]) in nats, same shape as `ids`; 0.0 for the first token of each sequence.
 
     `logits` [T, V] with `ids` [T] (packed; one sequence if `segment` is None), or [B, T, V] with [B, T] (each
@@ -80,9 +83,7 @@ def chunked_logprobs(
 
 def _positive(temperature: float) -> float:
     if not temperature > 0:
-        raise UserError(
-            f"temperature must be > 0: got {temperature} - greedy decoding has no log-probabilities"
-        )
+        raise UserError(f"temperature must be > 0: got {temperature} - greedy decoding has no log-probabilities")
     return float(temperature)
 
 

@@ -6,14 +6,42 @@ apart, so that the loss of a pack is the sum of the losses of its members.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from noria.losses.base import Batch
+from noria.losses.states import Head, TeacherStates
+
+
+@dataclass(slots=True)
+class Channel:
+    """What one loss term, or one family of terms, trains in a row [T] where it differs from the row's own streams."""
+
+    mask: NDArray[np.bool_]
+    weight: NDArray[np.float64]
+    advantage: NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a teacher reads instead of the row's own tokens: `ids` [S], and where in it each token stands, `at` [T]."""
+
+    ids: NDArray[np.int64]
+    at: NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Scored:
+    """A teacher's hidden states [n, D] that predict the row's n masked tokens (but the first), and its share."""
+
+    head: Head
+    hidden: torch.Tensor
+    share: float = 1.0
 
 
 @dataclass(slots=True)
@@ -24,6 +52,11 @@ class Row:
     mask       bool, tokens that carry loss
     advantage, weight, logp_old, logp_mu, logp_teacher   float64, read where `mask` is on
     group      index of the prompt group; `route` index of the teacher
+    logp_ref   frozen reference policy, where a term needs it
+    solved     whether the rollout is known to have succeeded
+    channels   streams of single terms (by name) or families ("rl", "opd"); a term of a family without one takes no part
+    seen       what the teacher reads, where that is not the row itself
+    scored     cached states of the teachers
     """
 
     ids: NDArray[np.int64]
@@ -35,6 +68,11 @@ class Row:
     logp_teacher: NDArray[np.float64]
     group: int = 0
     route: int = 0
+    logp_ref: NDArray[np.float64] | None = None
+    solved: bool = False
+    channels: dict[str, Channel] = field(default_factory=dict)
+    seen: Seen | None = None
+    scored: list[Scored] = field(default_factory=list)
 
     @classmethod
     def plain(cls, ids: Sequence[int], mask: Sequence[int], group: int = 0, route: int = 0) -> Row:
@@ -85,8 +123,20 @@ def pack(lengths: Sequence[int], line_tokens: int) -> list[list[int]]:
 
 
 def micro_batches(rows: Sequence[Row], line_tokens: int, tokens: int) -> list[Micro]:
-    """Cut rows into micro-batches of at most `tokens` tokens, padding included (at least one line each)."""
-    lines = pack([len(row) for row in rows], line_tokens)
+    """Cut rows into micro-batches of at most `tokens` tokens, padding included (at least one line each).
+
+    Rows with cached states are cut teacher by teacher, so that each teacher's head is read once.
+    """
+    routes = sorted({row.route if row.scored else -1 for row in rows})
+    out: list[Micro] = []
+    for route in routes:
+        members = [i for i, row in enumerate(rows) if (row.route if row.scored else -1) == route]
+        out += _cut(rows, members, line_tokens, tokens)
+    return out
+
+
+def _cut(rows: Sequence[Row], members: Sequence[int], line_tokens: int, tokens: int) -> list[Micro]:
+    lines = [[members[i] for i in line] for line in pack([len(rows[i]) for i in members], line_tokens)]
     widths = [sum(len(rows[i]) for i in line) for line in lines]
     order = sorted(range(len(lines)), key=lambda k: -widths[k])
     out: list[Micro] = []
@@ -126,13 +176,15 @@ def flat(rows: Sequence[Row], micro: Micro, name: str, fill: float = 0.0) -> NDA
     return out
 
 
-_STREAMS = {
+_STREAMS: dict[str, Callable[[Row], Any]] = {
     "mask": lambda row: row.mask,
     "advantage": lambda row: row.advantage,
     "weight": lambda row: row.weight,
     "logp_old": lambda row: row.logp_old,
     "logp_mu": lambda row: row.logp_mu,
     "logp_teacher": lambda row: row.logp_teacher,
+    "logp_ref": lambda row: 0.0 if row.logp_ref is None else row.logp_ref,
+    "solved": lambda row: float(row.solved),
 }
 
 
@@ -150,7 +202,8 @@ def batch_of(
 
     index = {"segment": list(segments), "group": [r.group for r in rows], "route": [r.route for r in rows]}
     members = micro.segment.clamp(min=0)
-    numbers = {key: torch.tensor(values, dtype=torch.long)[members] for key, values in index.items()}
+    numbers: dict[str, Any] = {key: torch.tensor(values, dtype=torch.long)[members] for key, values in index.items()}
+    referred = bool(rows) and all(rows[i].logp_ref is not None for i, _, _ in micro.places)
     return Batch(
         logp=logp,
         logp_old=stream("logp_old"),
@@ -160,5 +213,34 @@ def batch_of(
         mask=stream("mask") > 0,
         entropy=entropy,
         logp_teacher=stream("logp_teacher"),
+        logp_ref=stream("logp_ref") if referred else None,
+        solved=stream("solved"),
+        position=micro.positions.reshape(-1),
         **numbers,
     )
+
+
+def with_states(batch: Batch, rows: Sequence[Row], micro: Micro, hidden: torch.Tensor, head: Head) -> Batch:
+    """The batch with what a loss over the whole vocabulary needs; `hidden` [R·T, D] are those that predict."""
+    teachers = []
+    for slot in range(max((len(rows[i].scored) for i, _, _ in micro.places), default=0)):
+        by_head: dict[str, list[tuple[int, int]]] = {}
+        for i, start, _ in micro.places:
+            if slot < len(rows[i].scored):
+                by_head.setdefault(rows[i].scored[slot].head.name, []).append((i, start))
+        for members in by_head.values():
+            found = [rows[i].scored[slot] for i, _ in members]
+            at = [start + trained_positions(rows[i]) for i, start in members]
+            shares = np.repeat([scored.share for scored in found], [len(where) for where in at])
+            teachers.append(
+                TeacherStates(
+                    found[0].head, torch.from_numpy(np.concatenate(at)), torch.cat([s.hidden for s in found]),
+                    torch.from_numpy(shares),
+                )
+            )  # fmt: skip
+    return replace(batch, hidden=hidden, head=head, teachers=tuple(teachers))
+
+
+def trained_positions(row: Row) -> NDArray[np.int64]:
+    """Positions of the row's masked tokens; the first token has no prediction and never counts."""
+    return np.flatnonzero(row.mask[1:]) + 1

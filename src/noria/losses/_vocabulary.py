@@ -1,0 +1,53 @@
+"""What the losses over a vocabulary share: the term itself, and sums over top entries with the rest in one bucket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noria.losses.base import Batch, Denominators, Family, LossConfig, LossOutput, reduce, share
+from noria.losses.states import Kernel, divergence
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class VocabularyLoss:
+    """Built term: a divergence of next-token distributions, from hidden states; the states visited are constants."""
+
+    needs: tuple[str, ...] = ("hidden",)
+    family: Family = "opd"
+
+    def __init__(self, config: LossConfig, kernel: Kernel) -> None:
+        self.config, self.kernel = config, kernel
+
+    def __call__(self, batch: Batch, denominators: Denominators) -> LossOutput:
+        """Loss share of one micro-batch.
+
+        Raises:
+            UserError: a teacher with another vocabulary.
+        """
+        per_token = divergence(batch, self.kernel)
+        total, denominator = reduce(per_token, batch, denominators, self.config)
+        return LossOutput(total, denominator, {"divergence": share(per_token, batch, denominators)})
+
+
+def kl(logp: Tensor, logq: Tensor) -> Tensor:
+    """KL(p || q) over the last dimension, from log-probabilities."""
+    return (logp.exp() * (logp - logq)).sum(-1)
+
+
+def top_with_tail(logp: Tensor, other: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+    """Both [C, V] reduced to the entries `chosen` [C, K] and one bucket of all others: two [C, K + 1].
+
+    With K = V there is no bucket and nothing is lost.
+    """
+    from torch import cat
+
+    def reduced(values: Tensor) -> Tensor:
+        top = values.gather(-1, chosen)
+        if chosen.shape[-1] == values.shape[-1]:
+            return top
+        rest = values.scatter(-1, chosen, float("-inf")).logsumexp(-1, keepdim=True)
+        return cat([top, rest], -1)
+
+    return reduced(logp), reduced(other)

@@ -1,0 +1,117 @@
+"""Hidden states and heads: what a loss over the whole vocabulary reads instead of stored logits.
+
+A teacher's forward pass leaves only its hidden states after the final norm, at the tokens that carry loss. Logits
+are made from them a chunk of tokens at a time, when a loss needs them, and made again in the backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from noria.core.errors import UserError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from noria.losses.base import Batch
+
+#: (student's logits [C, V], teacher's logits [C, V]) -> a divergence per row [C].
+Kernel = Callable[["Tensor", "Tensor"], "Tensor"]
+
+#: Tokens whose two sets of logits exist at once.
+CHUNK_TOKENS = 256
+
+
+@dataclass(frozen=True)
+class Head:
+    """How hidden states [N, D] become logits [N, V].
+
+    name         of the model it belongs to, for messages and counters
+    load         gives the matrix [V, D]; called each time, so that an owner may keep it elsewhere
+    temperature  logits are divided by it
+    scale        logits are multiplied by it before (some architectures have one; 1 = none)
+    softcap      logits are squashed to ±softcap by tanh before (0 = none)
+    vocab        rows of the matrix that are tokens; the rest is padding (None = all)
+    """
+
+    name: str
+    load: Callable[[], Tensor]
+    temperature: float = 1.0
+    scale: float = 1.0
+    softcap: float = 0.0
+    vocab: int | None = None
+
+    def logits(self, hidden: Tensor, matrix: Tensor) -> Tensor:
+        """Logits [N, V] in at least float32 for `hidden` [N, D] and `matrix` = `load()`."""
+        found = hidden @ matrix[: self.vocab].t()
+        found = found if found.element_size() >= 4 else found.float()
+        found = found * self.scale if self.scale != 1 else found
+        found = (found / self.softcap).tanh() * self.softcap if self.softcap else found
+        return found / self.temperature if self.temperature != 1 else found
+
+
+@dataclass(frozen=True)
+class TeacherStates:
+    """One teacher's hidden states [N, D] at `positions` [N] (long, each once) of a batch, and its share there [N]."""
+
+    head: Head
+    positions: Tensor
+    hidden: Tensor
+    share: Tensor
+
+    def select(self, index: Tensor, length: int) -> TeacherStates:
+        """The states of the positions in `index` (long, each once, or a bool mask) of a batch of `length` tokens."""
+        chosen = index.nonzero().squeeze(1) if index.dtype == self.positions.new_zeros(()).bool().dtype else index
+        where = self.positions.new_full((length,), -1)
+        where[chosen] = chosen.new_ones(len(chosen)).cumsum(0) - 1
+        new = where[self.positions]
+        keep = new >= 0
+        return replace(self, positions=new[keep], hidden=self.hidden[keep], share=self.share[keep])
+
+
+def divergence(batch: Batch, kernel: Kernel) -> Tensor:
+    """Σ over teachers of share · kernel(student, teacher) for each token [T], 0.0 off the mask.
+
+    Gradients reach the student's hidden states and head only.
+
+    Raises:
+        ValueError: the batch has no hidden states.
+        UserError: a teacher's vocabulary has another size than the student's.
+    """
+    from torch.utils.checkpoint import checkpoint
+
+    hidden, head = batch.need("hidden"), batch.head
+    if head is None:
+        raise ValueError("batch must hold the student's head: compute it, the loss term needs hidden states")
+    matrix = head.load()
+    out = batch.logp.where(batch.mask.bool(), batch.logp.new_zeros(())) * 0
+    for states in batch.teachers:
+        keep = batch.mask.bool()[states.positions].nonzero().squeeze(1)
+        if not len(keep):
+            continue
+        theirs = states.head.load().detach().to(hidden.device)
+        _same_vocabulary(head, matrix, states.head, theirs)
+
+        def rows(
+            mine: Tensor, matrix: Tensor, other: Tensor, states: TeacherStates = states, theirs: Tensor = theirs
+        ) -> Tensor:
+            return kernel(head.logits(mine, matrix), states.head.logits(other, theirs).to(mine.dtype))
+
+        for start in range(0, len(keep), CHUNK_TOKENS):
+            part = keep[start : start + CHUNK_TOKENS]
+            at, other = states.positions[part], states.hidden[part].detach().to(hidden.device)
+            mine = hidden[at.to(hidden.device)]
+            value = checkpoint(rows, mine, matrix, other, use_reentrant=False, preserve_rng_state=False)
+            out = out.index_add(0, at, value.to(out) * states.share[part].to(out.dtype))
+    return out
+
+
+def _same_vocabulary(mine: Head, matrix: Tensor, other: Head, theirs: Tensor) -> None:
+    sizes = [min(head.vocab or len(rows), len(rows)) for head, rows in ((mine, matrix), (other, theirs))]
+    if sizes[0] != sizes[1]:
+        raise UserError(
+            f"a divergence needs one vocabulary: the student has {sizes[0]} tokens and the teacher {other.name!r} "
+            f"has {sizes[1]} - choose a teacher with the student's tokenizer"
+        )
