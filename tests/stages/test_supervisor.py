@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from stage_helpers import rolled
 
 from noria.core.types import Analysis, Hint, KeyAction, Outcome, Task
 from noria.stages.analyze import Point, Value, mark, tally
-from noria.stages.hint import leaks_answer, make_hint, ngrams, random_hint, world_kinds
+from noria.stages.hint import leaks_answer, make_hint, ngrams, random_hint, world_calls, world_kinds
 from noria.stages.narrate import confidence
 from noria.stages.pair import common_turns, make_pairs
 from noria.stages.roller import Job
@@ -119,6 +120,21 @@ def test_kinds_are_ordered_by_what_they_moved_in_sum(ctx) -> None:
     ]
     # submit 0.3125 + 0.5, get 0.5 + 0.025, transfer 0.1125
     assert world_kinds(ctx, analyses, pairs) == {"ledger": ["submit", "get", "transfer"], "arithmetic": []}
+
+
+def test_what_harmed_a_failure_is_advised_on_before_what_helped() -> None:
+    pairs = make_pairs([attempt(f"{t.id}{r}", r, f"{r}", task=t) for t in (A, B) for r in (0.0, 1.0)])
+    remedies = {"get": "list", "submit": "transfer"}
+    there = SimpleNamespace(worlds={"ledger": SimpleNamespace(remedies=remedies)})
+    helped = analysed(A, ("open", 0, 8, 1.0), ("close", 0, 8, 1.0), ("get", 0, 8, 1.0))
+    harm = analysed(B, ("get", 3, 1, 0.5), ("submit", 3, 2, 0.6), ("freeze", 2, 1, 0.6), ("open", 0, 1, 0.1))
+    # Harm: list 0.125, transfer and freeze 0.075 each. Help: open 1.0125, close and get 1.0 each.
+    want = ["list", "freeze", "transfer", "open", "close", "get"]
+    assert world_calls(there, [helped, harm], pairs) == {"ledger": want}
+    assert world_calls(there, [harm, helped], pairs[::-1]) == {"ledger": want}
+    # What lowered the chance of the right trajectory did no harm that lasted.
+    right = replace(harm, marks=tuple(replace(m, trajectory_id="r") for m in harm.marks))
+    assert world_calls(there, [helped, right], pairs)["ledger"][:3] == ["open", "close", "get"]
 
 
 def test_a_hint_follows_the_strongest_mark_that_the_world_can_advise_on(ctx, scripted, tasks):

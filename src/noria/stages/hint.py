@@ -2,7 +2,8 @@
 
 A mark says of which kind the decisive action was. The world knows what to advise about that kind, in words about the
 way of working, never about an instance. A task whose own pair was not analysed gets the advice that the marks of
-its world call for most. A hint that shares a run of words with the right trajectory leaks, and is dropped.
+its world call for most, what harmed coming before what helped. A hint that shares a run of words with the right
+trajectory leaks, and is dropped.
 """
 
 from __future__ import annotations
@@ -63,20 +64,39 @@ def world_kinds(ctx: Context, analyses: Iterable[Analysis], pairs: Sequence[Pair
 
 
 def world_calls(ctx: Context, analyses: Iterable[Analysis], pairs: Sequence[Pair]) -> dict[str, list[str]]:
-    """Kinds of advice by world, the one that the marks call for most first."""
-    return _ranked(ctx, analyses, pairs, lambda mark, world: call(world, mark))
+    """Kinds of advice by world, the one that the marks call for most first.
+
+    What marks of harm call for comes before what only marks of help do, whatever their sums, as in a task's own hint;
+    among equals the alphabet decides.
+    """
+    return _ranked(ctx, analyses, pairs, lambda mark, world: call(world, mark), harm_first=True)
+
+
+def harmed(analysis: Analysis, mark: KeyAction) -> bool:
+    """Whether a mark shows the weak spot: its action lowered the chance of the trajectory that went wrong."""
+    return mark.shift < 0 and mark.trajectory_id == analysis.wrong_id
 
 
 def _ranked(
-    ctx: Context, analyses: Iterable[Analysis], pairs: Sequence[Pair], of: Callable[[KeyAction, Any], str]
+    ctx: Context,
+    analyses: Iterable[Analysis],
+    pairs: Sequence[Pair],
+    of: Callable[[KeyAction, Any], str],
+    harm_first: bool = False,
 ) -> dict[str, list[str]]:
+    """Kinds by world in falling order of |shift| x confidence, summed over marks; `harm_first` sums harm apart."""
     world_of = {pair.task.id: pair.task.world for pair in pairs}
-    sums: dict[str, dict[str, float]] = {world: defaultdict(float) for world in ctx.worlds}
+    sums: dict[str, dict[str, tuple[float, float]]] = {world: {} for world in ctx.worlds}
     for analysis in analyses:
         name = world_of[analysis.task_id]
         for m in analysis.marks:
-            sums[name][of(m, ctx.worlds[name])] += abs(m.shift) * m.confidence
-    return {world: sorted(found, key=lambda kind: -found[kind]) for world, found in sums.items()}
+            kind, moved = of(m, ctx.worlds[name]), abs(m.shift) * m.confidence
+            first, rest = sums[name].get(kind, (0.0, 0.0))
+            harm = harm_first and harmed(analysis, m)
+            sums[name][kind] = (first + moved, rest) if harm else (first, rest + moved)
+    return {
+        world: sorted(found, key=lambda kind: (-found[kind][0], -found[kind][1], kind)) for world, found in sums.items()
+    }
 
 
 def call(world: Any, mark: KeyAction) -> str:
@@ -89,12 +109,14 @@ def make_hint(
 ) -> Hint | None:
     """The hint of one task, None where nothing was marked in its world.
 
-    What harmed the wrong trajectory comes first: that is the weak spot.
+    What harmed the wrong trajectory comes first: that is the weak spot. `calls` come from `world_calls`.
     """
     world = ctx.worlds[pair.task.world]
     advice: Mapping[str, Sequence[str]] = world.advice
-    marks = analysis.marks if analysis else ()
-    marked = sorted(marks, key=lambda m: (m.shift > 0, -abs(m.shift) * m.confidence))
+    marked = sorted(
+        analysis.marks if analysis else (),
+        key=lambda m: (analysis is None or not harmed(analysis, m), -abs(m.shift) * m.confidence),
+    )
     kinds = [kind for kind in (*(call(world, m) for m in marked), *calls) if kind in advice]
     return _worded(ctx, pair.task.id, kinds[0], advice, rng) if kinds else None
 
@@ -107,9 +129,7 @@ def random_hint(ctx: Context, pair: Pair, rng: random.Random) -> Hint:
     return _worded(ctx, pair.task.id, rng.choice(kinds or sorted(world.advice)), world.advice, rng)
 
 
-def _worded(
-    ctx: Context, task_id: str, kind: str, advice: Mapping[str, Sequence[str]], rng: random.Random
-) -> Hint:
+def _worded(ctx: Context, task_id: str, kind: str, advice: Mapping[str, Sequence[str]], rng: random.Random) -> Hint:
     fitting = [text for text in advice[kind] if len(text.split()) <= ctx.recipe.hint.max_words]
     text = rng.choice(fitting or [min(advice[kind], key=len)])
     return Hint(task_id, text, text, (kind,))
