@@ -11,9 +11,9 @@ on timing, so the same jobs give the same trajectories. The same code serves tra
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from noria.core.errors import SandboxError, boundary
 from noria.core.protocols import Completion, Engine, Episode, Policy, World
@@ -29,6 +29,8 @@ from noria.core.types import (
 )
 from noria.tokens.record import RecordBuilder
 from noria.tokens.renderer import Renderer
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ class Roller:
                     self.engine.drop(completion.seq)
                     del self._live[completion.seq]
                     done.append(ended)
+        if not self.pending:
+            self._forget_base()
         return done
 
     def play(self, job: Job) -> Trajectory:
@@ -128,22 +132,23 @@ class Roller:
     def clear(self) -> None:
         """Forget every rollout that is queued or in flight."""
         for seq, live in self._live.items():
-            live.episode.close()
+            _close(live.episode)
             if self.engine is not None:
                 self.engine.drop(seq)
-        if self._base:
-            self._base[2].close()
-        self._base = None
         self._live.clear()
         self._queue.clear()
+        self._forget_base()
 
     def _play(self, job: Job) -> Trajectory:
+        episode = self.worlds[job.task.world].open(job.task)
+        live = _Live(job, episode, RecordBuilder(), [], 0)
+        return self._guarded(live, lambda: self._recite(live))
+
+    def _recite(self, live: _Live) -> Trajectory:
+        job, record = live.job, live.record
         world = self.worlds[job.task.world]
-        episode = world.open(job.task)
         policy = _recited(job.script) if job.script else world.policy(job.task, job.strategy, job.seed)
-        record = RecordBuilder()
         record.rendered(self.renderer.prompt(job.task))
-        live = _Live(job, episode, record, [], 0)
         trajectory: Trajectory | None = None
         while trajectory is None:
             messages = [m for turn in live.turns for m in turn_messages(turn)]
@@ -154,20 +159,34 @@ class Roller:
         return trajectory
 
     def _start(self, job: Job) -> Trajectory | None:
-        assert self.engine is not None
         world = self.worlds[job.task.world]
-        record, turns = RecordBuilder(), []
+        episode = world.open(job.task) if job.start is None else self._fork(world, job)
+        live = _Live(job, episode, RecordBuilder(), [], getattr(self.engine, "version", 0))
+        return self._guarded(live, lambda: self._begin(live))
+
+    def _guarded(self, live: _Live, run: Callable[[], T]) -> T | Trajectory:
+        """Run a part of a rollout; where it raises, what was opened is closed, whatever it raises."""
+        over = True
+        try:
+            found: T | Trajectory = boundary(run, lambda fault: self._finish_unknown(live, fault))
+            over = False
+        finally:
+            if over:
+                _close(live.episode)
+        return found
+
+    def _begin(self, live: _Live) -> Trajectory | None:
+        """Give a live rollout what stands before its first sampled token, and the engine its prompt."""
+        assert self.engine is not None
+        job, record = live.job, live.record
         if job.start is not None:
-            episode = self._fork(world, job)
-            turns = list(job.start.turns[: job.start_turn])
+            live.turns += job.start.turns[: job.start_turn]
             cut = len(job.start.record)
             if job.start_turn < len(job.start.turns):
                 cut = job.start.turns[job.start_turn].token_start
             record.prefix(job.start.record, cut if job.start_token is None else job.start_token)
         else:
-            episode = world.open(job.task)
             record.rendered(self.renderer.prompt(job.task, job.hint.text if job.hint else ""))
-        live = _Live(job, episode, record, turns, getattr(self.engine, "version", 0))
         if job.start is not None and job.start_token is not None:
             begun = job.start.turns[job.start_turn].token_start
             live.thought = self.renderer.decode(job.start.record.ids[begun : job.start_token])
@@ -179,7 +198,13 @@ class Roller:
         if len(record) + 2 >= self.limits.max_tokens:
             return self._finish(live, "token_limit")
         seq, self._next = self._next, self._next + 1
-        self.engine.add(seq, record.ids, self._room(record), job.seed)
+        added = False
+        try:
+            self.engine.add(seq, record.ids, self._room(record), job.seed)
+            added = True
+        finally:
+            if not added:
+                self.engine.drop(seq)
         self._live[seq] = live
         return None
 
@@ -188,15 +213,20 @@ class Roller:
         start, k = job.start, job.start_turn
         assert start is not None
         if self._base is None or self._base[:2] != (start.id, k):
+            self._forget_base()
             episode = world.open(job.task)
+            self._base = ("", k, episode)  # owned from here on, but no one's until it stands where it should
             for turn in start.turns[:k]:
                 seen = episode.act(turn.message)
                 if ("" if seen.done else seen.text) != turn.observation:
                     raise SandboxError(f"replay of {start.id} diverged: got {seen.text!r}")
-            if self._base is not None:
-                self._base[2].close()
             self._base = (start.id, k, episode)
         return self._base[2].fork()
+
+    def _forget_base(self) -> None:
+        if self._base is not None:
+            _close(self._base[2])
+        self._base = None
 
     def _advance(self, completion: Completion) -> Trajectory | None:
         live = self._live[completion.seq]
@@ -245,11 +275,11 @@ class Roller:
 
     def _finish(self, live: _Live, stop: str) -> Trajectory:
         outcome = boundary(live.episode.grade, lambda fault: Outcome.unknown(f"{type(fault).__name__}: {fault}"))
-        live.episode.close()
+        _close(live.episode)
         return self._trajectory(live, stop, outcome)
 
     def _finish_unknown(self, live: _Live, fault: BaseException) -> Trajectory:
-        live.episode.close()
+        _close(live.episode)
         return self._trajectory(live, _stop_of(fault), Outcome.unknown(f"{type(fault).__name__}: {fault}"))
 
     def _lost(self, job: Job, fault: BaseException) -> Trajectory:
@@ -288,6 +318,11 @@ def _recited(script: Sequence[str]) -> Policy:
         return script[said] if said < len(script) else ""
 
     return say
+
+
+def _close(episode: Episode) -> None:
+    """Close an episode that nobody needs any more; a machine too ill to do so changes nothing about its outcome."""
+    boundary(episode.close, lambda fault: None)
 
 
 def _stop_of(fault: BaseException) -> str:
