@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from noria import __version__, cli_check, cli_doctor, cli_show, cli_tasks, cli_worlds
+from noria import __version__, cli_check, cli_doctor, cli_serve, cli_show, cli_tasks, cli_worlds
 from noria.cli_live import LiveView
 from noria.core import registry
 from noria.core.errors import NoriaError, UserError
@@ -44,6 +44,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )  # fmt: skip
 app.add_typer(cli_tasks.app, name="tasks")
+app.command()(cli_serve.serve)
 
 Arguments = Annotated[
     list[str], typer.Argument(metavar="RECIPE [OVERLAY…] [key=value…]", help="Files, then single values.")
@@ -70,7 +71,10 @@ def resume(folder: RunFolder) -> None:
     Example: noria resume runs/quickstart-20260102-101500
     """
     found = _open(folder)
-    _work(found.recipe(), found)
+    recipe = found.recipe()
+    if not all(found.done(f"round-{number}/analyze") for number in range(1, recipe.rounds + 1)):
+        cli_check.check_engines(recipe)
+    _work(recipe, found)
 
 
 @app.command()
@@ -215,6 +219,7 @@ def _load(arguments: list[str]) -> Recipe:
     overrides = [text for text in arguments if "=" in text and not Path(text).is_file()]
     recipe = load([text for text in arguments if text not in overrides], overrides)
     cli_worlds.check_strategies(recipe)
+    cli_check.check_engines(recipe)
     return recipe
 
 

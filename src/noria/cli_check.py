@@ -1,4 +1,4 @@
-"""What a recipe will do, in numbers: `plan` is data, `show` prints it."""
+"""What a recipe will do, in numbers (`plan` is data, `show` prints it), and what it needs of the environment."""
 
 from __future__ import annotations
 
@@ -8,11 +8,38 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from noria.core import registry
+from noria.core.errors import UserError
 from noria.core.recipe import Recipe
 from noria.core.recipe_checks import worlds_of
 from noria.core.recipe_phases import Phase, Sampled, SftPhase
 
 HINT_ARMS = 3  # hinted, without a hint, with a hint from random marks
+
+
+def check_engines(recipe: Recipe) -> None:
+    """Every engine that the run will build must have what it needs of the environment, a key for one.
+
+    An engine's module may say so itself in `ready(config)`; a heavy module is not imported for it.
+
+    Raises:
+        UserError: something is missing; names the field, what is missing and the fix.
+    """
+    tables = {"student.engine": recipe.student.engine}
+    if recipe.supervisor.type == "model" and recipe.supervisor.engine is not None:
+        tables["supervisor.engine"] = recipe.supervisor.engine
+    faults: list[str] = []
+    for path, table in tables.items():
+        if not registry.is_light(table.folder, table.type):
+            continue
+        ready = getattr(table.module(), "ready", None)
+        try:
+            if ready is not None:
+                ready(table.config())
+        except UserError as fault:
+            faults.append(f"{path}.{fault}")
+    if faults:
+        raise UserError("\n".join(faults))
 
 
 def plan(recipe: Recipe) -> dict[str, Any]:
@@ -67,9 +94,7 @@ def show(recipe: Recipe, console: Console) -> None:
     data = plan(recipe)
     console.print(Text(f"recipe {recipe.name}, {recipe.rounds} rounds, seed {recipe.seed}: valid"))
     console.print(Text(f"fingerprint {recipe.fingerprint()}"))
-    worlds = Table(
-        "world", "type", "tasks", "weak rollouts", "teacher rollouts", title="each round: dual track"
-    )
+    worlds = Table("world", "type", "tasks", "weak rollouts", "teacher rollouts", title="each round: dual track")
     for name, world in data["worlds"].items():
         row = (world["type"], world["tasks"], world["weak_rollouts"], world["teacher_rollouts"])
         worlds.add_row(name, *map(str, row))

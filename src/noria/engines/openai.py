@@ -43,9 +43,7 @@ class Config(BaseModel):
     token_limit_key: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens", description="what the server calls that length; newer reasoning models want the second"
     )
-    temperature: float = Field(
-        0.2, ge=0, le=2, description="sampling temperature; some reasoning models take 1.0 only"
-    )
+    temperature: float = Field(0.2, ge=0, le=2, description="sampling temperature; some reasoning models take 1.0 only")
     concurrency: int = Field(8, ge=1, le=256, description="requests in flight at most")
 
     @field_validator("base_url")
@@ -57,13 +55,9 @@ class Config(BaseModel):
         except ValueError:
             sound = False
         if not sound:
-            raise ValueError(
-                f"must be an http address: got {url!r}, expected one as http://127.0.0.1:8000/v1"
-            )
+            raise ValueError(f"must be an http address: got {url!r}, expected one as http://127.0.0.1:8000/v1")
         if parts.username or parts.password or parts.query:
-            raise ValueError(
-                "must hold no user, password or query: recipes are saved - put the key into api_key_env"
-            )
+            raise ValueError("must hold no user, password or query: recipes are saved - put the key into api_key_env")
         return url
 
 
@@ -157,11 +151,11 @@ def is_loopback(url: str) -> bool:
         return host == "localhost"
 
 
-def build(config: Config) -> ChatClient:
-    """A client; sends nothing yet.
+def ready(config: Config) -> str:
+    """The key, "" where the server needs none; looks at the environment alone.
 
     Raises:
-        UserError: the package `openai` or the key is missing.
+        UserError: the variable that should hold it is not set.
     """
     key = os.environ.get(config.api_key_env, "").strip()
     if not key and not is_loopback(config.base_url):
@@ -169,6 +163,16 @@ def build(config: Config) -> ChatClient:
             f"api_key_env must name a variable that holds the key: {config.api_key_env} is not set - run "
             f"`export {config.api_key_env}=…`, or name another variable"
         )
+    return key
+
+
+def build(config: Config) -> ChatClient:
+    """A client; sends nothing yet.
+
+    Raises:
+        UserError: the package `openai` or the key is missing.
+    """
+    key = ready(config)
     try:
         return ChatClient(config, key)
     except ModuleNotFoundError as fault:
