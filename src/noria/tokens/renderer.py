@@ -5,11 +5,15 @@ two assistant turns stands a piece that depends on the observation alone: the en
 tool message and the next generation prompt. The renderer learns that piece from the template once, by probing
 it, and refuses a template in which it isn't constant (one that rewrites history breaks the prefix property,
 and a mask computed from it would be wrong).
+
+Only the template writes special tokens. A task, a hint, a message or an observation that holds the text of one
+is spelt out letter by letter where that text stands, so nobody's words can end a turn or begin another's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +52,10 @@ class Renderer:
         self.tokenizer = tokenizer
         self.vocab_size = len(tokenizer)
         self.end_ids = _end_ids(tokenizer)
+        special = _special(tokenizer)
+        self._special_ids = frozenset(special.values())
+        longest = sorted(special, key=lambda text: (-len(text), text))
+        self._special_text = re.compile("|".join(map(re.escape, longest)) or "(?!)")
         self._pieces = [tokenizer.decode([i]) for i in range(self.vocab_size)]
         self._between, self._after = self._probe()
         self._end_text = tokenizer.decode([self.end_ids[0]])
@@ -61,12 +69,34 @@ class Renderer:
         return cls(AutoTokenizer.from_pretrained(str(folder), local_files_only=True))
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Token ids of plain text, without any special token added."""
+        """Token ids of a text that someone wrote: it holds no special token, whatever it says.
+
+        Ids are the tokenizer's own where the text names no special token.
+        """
         if text not in self._cache:
             if len(self._cache) > 20_000:
                 self._cache.clear()
-            self._cache[text] = tuple(self.tokenizer.encode(text, add_special_tokens=False))
+            self._cache[text] = self._spelt(text)
         return self._cache[text]
+
+    def _native(self, text: str) -> tuple[int, ...]:
+        """Token ids of a template's text, its special tokens as such; none is added."""
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def _spelt(self, text: str) -> tuple[int, ...]:
+        ids = self._native(text)
+        if not self._holds_special(ids):
+            return ids
+        ids = tuple(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
+        if len(text) < 2 or not self._holds_special(ids):
+            return ids
+        # This tokenizer knows no such switch, or has the text among its words: cut behind the first letter.
+        cuts = [found.start() + 1 for found in self._special_text.finditer(text)] or [len(text) // 2]
+        edges = zip([0, *cuts], [*cuts, len(text)], strict=True)
+        return tuple(i for start, end in edges if start < end for i in self._spelt(text[start:end]))
+
+    def _holds_special(self, ids: Sequence[int]) -> bool:
+        return not self._special_ids.isdisjoint(ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of sampled ids without a trailing end-of-turn token."""
@@ -79,14 +109,13 @@ class Renderer:
         """System and user message up to and with the generation prompt."""
         user = f"{task.prompt}\nHint: {hint}" if hint else task.prompt
         messages = [Message("system", task.system), Message("user", user)]
-        text = self._template(messages, task.tools, generate=True)
-        ids = self.encode(text)
+        ids = self._prompt_ids(messages, task.tools)
         return Piece(ids, _same("user", len(ids)))
 
     def observation(self, text: str, ended: bool = True) -> Piece:
         """What follows an assistant turn: its end (if not sampled), the tool message, the next start."""
         between = self._between if ended else self._end_text + self._between
-        glue, seen, after = self.encode(between), self.encode(text), self.encode(self._after)
+        glue, seen, after = self._native(between), self.encode(text), self._native(self._after)
         roles = _same("glue", len(glue)) + _same("observation", len(seen)) + _same("glue", len(after))
         return Piece(glue + seen + after, roles)
 
@@ -115,6 +144,33 @@ class Renderer:
                 state = "answer"
         return tuple(out)
 
+    def _prompt_ids(self, messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[int, ...]:
+        """Token ids of the opening messages; a special token's text in them passes the template under another name."""
+        texts = [m.content for m in messages] + [text for tool in tools for text in _texts(tool)]
+        named = sorted({found for text in texts for found in self._special_text.findall(text)})
+        if not named:
+            return self._native(self._template(messages, tools, generate=True))
+        alias = "qz"
+        while any(alias in text for text in (*texts, self._template(messages, tools, generate=True))):
+            alias += "z"
+        names = {text: f"{alias}{k}q" for k, text in enumerate(named)}
+
+        def hide(text: str) -> str:
+            return self._special_text.sub(lambda found: names[found[0]], text)
+
+        hidden = [Message(m.role, hide(m.content)) for m in messages]
+        text = self._template(hidden, [_renamed(tool, hide) for tool in tools], generate=True)
+        ids: list[int] = []
+        rest = ""
+        for part in re.split(f"({self._special_text.pattern})", text):
+            if alias in part:
+                shown = re.sub(rf"{alias}(\d+)q", lambda found: named[int(found[1])], part)
+                ids += (*self._native(rest), *self.encode(shown))
+                rest = ""
+            else:
+                rest += part
+        return (*ids, *self._native(rest))
+
     def _template(self, messages: Sequence[Message], tools: Sequence[Tool], generate: bool) -> str:
         return str(
             self.tokenizer.apply_chat_template(
@@ -135,9 +191,7 @@ class Renderer:
                 "use a template with a form for every role"
             ) from fault
         if len(found) != 1:
-            raise UserError(
-                "chat template must render a tool message the same way in every place: it does not"
-            )
+            raise UserError("chat template must render a tool message the same way in every place: it does not")
         between, after = found.pop()
         end_text = self.tokenizer.decode([self.end_ids[0]])
         if not between.startswith(end_text):
@@ -181,6 +235,28 @@ def tool_schema(tool: Tool) -> dict[str, Any]:
     parameters = {"type": "object", "properties": properties, "required": list(properties)}
     function = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": function}
+
+
+def _texts(tool: Tool) -> list[str]:
+    """Every text of a tool that a template may show."""
+    return [tool.name, tool.description, *(text for key, pair in tool.parameters.items() for text in (key, *pair))]
+
+
+def _renamed(tool: Tool, hide: Callable[[str], str]) -> Tool:
+    parameters = {hide(key): (hide(kind), hide(text)) for key, (kind, text) in tool.parameters.items()}
+    return Tool(hide(tool.name), hide(tool.description), parameters)
+
+
+def _special(tokenizer: Any) -> dict[str, int]:
+    """Texts and ids of the special tokens that must not come of anybody's words.
+
+    Tags of reasoning are the conversation's own syntax, whatever the tokenizer calls them, and the token for what has
+    no other may come of any text.
+    """
+    texts = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
+    texts |= set(map(str, tokenizer.all_special_tokens))
+    kept = {text for text in texts if len(text) > 1} - {"<think>", "</think>", str(tokenizer.unk_token)}
+    return {text: int(tokenizer.convert_tokens_to_ids(text)) for text in sorted(kept)}
 
 
 def _end_ids(tokenizer: Any) -> tuple[int, ...]:
