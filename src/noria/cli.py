@@ -113,9 +113,7 @@ def evaluate(
     env: Annotated[str, typer.Option(help="World, see `noria list envs`.")] = "microswe",
     seed: Annotated[int, typer.Option(min=0, help="Chooses the tasks and the draws.")] = 0,
     n: Annotated[int, typer.Option("--n", min=1, help="Held-out tasks.")] = 200,
-    k: Annotated[
-        int, typer.Option("--k", min=1, help="Rollouts per task; pass@1 to pass@k come of them.")
-    ] = 1,
+    k: Annotated[int, typer.Option("--k", min=1, help="Rollouts per task; pass@1 to pass@k come of them.")] = 1,
     split: Annotated[str, typer.Option(help="heldout, unseen or train.")] = "heldout",
     as_json: AsJson = False,
 ) -> None:
@@ -141,9 +139,7 @@ def evaluate(
 
 @app.command(name="list")
 def list_plugins(
-    kind: Annotated[
-        str | None, typer.Argument(metavar="[KIND]", help="envs, losses, …; all without it.")
-    ] = None,
+    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="envs, losses, …; all without it.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List what `type = "…"` can name. The folder is the registry; a dotted name is your own module.

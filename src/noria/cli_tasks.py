@@ -32,16 +32,15 @@ Sandbox = Annotated[str, typer.Option(help="Where code of tasks runs; process is
 
 @app.command()
 def validate(
-    env: Annotated[
-        list[str] | None, typer.Option("--env", help="World; may be repeated. Default: all.")
-    ] = None,
+    env: Annotated[list[str] | None, typer.Option("--env", help="World; may be repeated. Default: all.")] = None,
     n: Annotated[int | None, typer.Option("--n", min=1, help="Tasks per split. Default: a round's.")] = None,
     seed: Seed = 0,
     split: Annotated[list[str] | None, typer.Option("--split", help="May be repeated. Default: all.")] = None,
     sandbox: Sandbox = "bwrap",
     as_json: AsJson = False,
 ) -> None:
-    """Prove every task: its reference solution scores 1, doing nothing scores less. Exit code 1 if one fails.
+    """Prove every task: its reference solution scores 1, doing nothing scores less, deceit never scores 1 and
+    nothing shown gives the solution away. Exit code 1 if one fails.
 
     Example: noria tasks validate --env microswe --n 64 --split heldout
     """
@@ -86,9 +85,7 @@ def make(
     Example: noria tasks make --env ledger --n 1000 --out ledger.jsonl
     """
     if not out.parent.is_dir():
-        raise UserError(
-            f"--out must lie in an existing folder: got {str(out)!r} - make {str(out.parent)!r} first"
-        )
+        raise UserError(f"--out must lie in an existing folder: got {str(out)!r} - make {str(out.parent)!r} first")
     with cli_worlds.opened(env) as world:
         count = write_jsonl(out, cli_worlds.draw(world, split, n, seed))
     print(f"{count} tasks in {out}")
@@ -115,9 +112,7 @@ def show(
             print(json.dumps(to_json(task), indent=2))
             return
         lines = [f"id      {task.id}", f"system  {task.system}", f"prompt  {task.prompt}"]
-        lines += [
-            f"tool    {tool.name}({', '.join(tool.parameters)}): {tool.description}" for tool in task.tools
-        ]
+        lines += [f"tool    {tool.name}({', '.join(tool.parameters)}): {tool.description}" for tool in task.tools]
         lines += ["", "reference:"] + _transcript(world, task)
     Console().print(Text("\n".join(lines)), soft_wrap=True)
 
@@ -142,22 +137,26 @@ def _validate(
                     raise  # only the split of unseen families is a world's own choice
         clashes = cli_worlds.overlaps(drawn)
         for split, tasks in drawn.items():
-            bar = progress.add_task(f"{env} {split}", total=len(tasks))
+            bar = progress.add_task(f"{env} {split}", total=2 * len(tasks))
             refused = cli_worlds.consistent(world, split, tasks, seed)
             refused += [clash for clash in clashes if clash.id in {task.id for task in tasks}]
-            refused += cli_worlds.prove(world, tasks, lambda bar=bar: progress.advance(bar))  # type: ignore[misc]
-            found = [refusal._asdict() for refusal in refused]
-            rows.append({"world": env, "split": split, "tasks": len(tasks), "seed": seed, "refused": found})
+            step = lambda bar=bar: progress.advance(bar)  # noqa: E731
+            refused += cli_worlds.prove(world, tasks, step)
+            deceived, forged = cli_worlds.guard(world, tasks, step)
+            found = [refusal._asdict() for refusal in [*refused, *deceived]]
+            facts = {"world": env, "split": split, "tasks": len(tasks), "seed": seed, "forged": forged}
+            rows.append(facts | {"refused": found})
     return rows
 
 
 def _print_validation(rows: list[dict[str, Any]], console: Console) -> None:
-    table = Table("world", "split", "tasks", "refused")
+    table = Table("world", "split", "tasks", "forged attempts", "refused")
     for row in rows:
         count = len(row["refused"])
         table.add_row(
-            row["world"], row["split"], str(row["tasks"]), Text(str(count), "red" if count else "green")
-        )
+            row["world"], row["split"], str(row["tasks"]), str(row["forged"]),
+            Text(str(count), "red" if count else "green"),
+        )  # fmt: skip
     console.print(table)
     for row in rows:
         for refusal in row["refused"][:SHOWN]:
@@ -174,8 +173,7 @@ def _find(tasks: list[Task], wanted: str) -> Task:
         if task.id == wanted:
             return task
     raise UserError(
-        f"TASK must be an id or an index: got {wanted!r}, not among {len(tasks)} tasks - "
-        "give its --seed and --split"
+        f"TASK must be an id or an index: got {wanted!r}, not among {len(tasks)} tasks - give its --seed and --split"
     )
 
 

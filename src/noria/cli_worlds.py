@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Literal, NamedTuple, Protocol, cast
 
 from noria.core.errors import UserError, boundary
+from noria.core.proofs import Guarded
 from noria.core.protocols import Sandbox, TestReport, Workspace, World
 from noria.core.recipe import Recipe
 from noria.core.recipe_tables import EnvTable, SandboxTable
@@ -73,9 +74,7 @@ def check_strategies(recipe: Recipe) -> None:
     Raises:
         UserError: one does not; names the teacher, the world and the world's experts.
     """
-    wanted = {
-        name: plug.options["strategy"] for name, plug in recipe.teachers.items() if "strategy" in plug.options
-    }
+    wanted = {name: plug.options["strategy"] for name, plug in recipe.teachers.items() if "strategy" in plug.options}
     if not wanted:
         return
     lazy = LazySandbox(recipe.sandbox)
@@ -100,9 +99,7 @@ def default_tasks(env: str) -> int:
     return int(EnvTable(type=env).config().tasks)
 
 
-def prove(
-    world: ProvableWorld, tasks: Sequence[Task], advance: Callable[[], None] = lambda: None
-) -> list[Refusal]:
+def prove(world: ProvableWorld, tasks: Sequence[Task], advance: Callable[[], None] = lambda: None) -> list[Refusal]:
     """Play the reference solution, and nothing at all, on every task: the first must score 1."""
     refused: list[Refusal] = []
     for task in tasks:
@@ -114,6 +111,29 @@ def prove(
             refused.append(Refusal(task.id, reason))
         advance()
     return refused
+
+
+def guard(
+    world: ProvableWorld, tasks: Sequence[Task], advance: Callable[[], None] = lambda: None
+) -> tuple[list[Refusal], int]:
+    """Play what the world itself holds for deceit on every task, and look for its secrets in what is shown.
+
+    Returns the tasks on which deceit succeeds, could not be graded, or is not needed, and how many attempts were
+    played. A world without `proofs.Guarded` has none.
+    """
+    refused: list[Refusal] = []
+    played = 0
+    if not isinstance(world, Guarded):
+        return refused, played
+    for task in tasks:
+        scripts = world.forgeries(task)
+        checks = [lambda task=task: _leak(world, task)]
+        checks += [lambda task=task, said=said: _forged(world, task, said) for said in scripts]  # type: ignore[misc]
+        reasons = [boundary(check, lambda fault: f"raised {type(fault).__name__}: {fault}") for check in checks]
+        refused += [Refusal(task.id, reason) for reason in reasons if reason]
+        played += len(scripts)
+        advance()
+    return refused, played
 
 
 def consistent(world: ProvableWorld, split: str, tasks: Sequence[Task], seed: int) -> list[Refusal]:
@@ -163,6 +183,39 @@ def _fault(world: ProvableWorld, task: Task) -> str:
     if outcome.reward is None:
         return f"doing nothing is not graded: {outcome.reason}"
     return "doing nothing scores 1" if outcome.solved else ""
+
+
+def _leak(world: ProvableWorld, task: Task) -> str:
+    """Where a secret of the task is shown before any work was done, "" where it is not."""
+    assert isinstance(world, Guarded)
+    episode = world.open(task)
+    try:
+        seen = episode.act(world.reference(task)[0]).text
+    finally:
+        episode.close()
+    tools = "\n".join(f"{tool.name} {tool.description} {tool.parameters}" for tool in task.tools)
+    places = {"system": task.system, "prompt": task.prompt, "tools": tools, "first observation": seen}
+    for secret in world.secrets(task):
+        for place, text in places.items():
+            if secret and secret in f"\n{text}\n":
+                return f"its {place} gives the solution away: {secret[:60]!r}"
+    return ""
+
+
+def _forged(world: ProvableWorld, task: Task, messages: Sequence[str]) -> str:
+    """Why a forged attempt shows a fault of the verifier, "" where it earns less than the reference."""
+    said = next((text for text in messages if "edit" in text), messages[0])[:160]
+    episode = world.open(task)
+    try:
+        for message in messages:
+            if episode.act(message).done:
+                break
+        outcome = episode.grade()
+    finally:
+        episode.close()
+    if outcome.reward is None:
+        return f"a forged attempt is not graded: {outcome.reason}; it says {said!r}"
+    return f"a forged attempt scores 1: {said!r}" if outcome.solved else ""
 
 
 def _play(world: ProvableWorld, task: Task, messages: Sequence[str]) -> str:

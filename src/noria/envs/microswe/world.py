@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from noria.core.errors import PolicyError, SandboxError, UserError
 from noria.core.protocols import Policy, Sandbox, TestReport
 from noria.core.types import Message, Observation, Outcome, Split, Task
-from noria.envs.microswe import policies
+from noria.envs.microswe import forgeries, policies
 from noria.envs.microswe.edits import Edit, apply
 from noria.envs.microswe.tasks import APP, TESTS, TOOLS, draw_tasks
 from noria.tokens.calls import Call, parse
@@ -19,7 +19,10 @@ from noria.tokens.calls import Call, parse
 _ARGUMENTS: Mapping[str, frozenset[str]] = {tool.name: frozenset(tool.parameters) for tool in TOOLS}
 _MAX_MEMO, _MAX_NEW, _MAX_SAID = 50_000, 120, 60
 #: What no repair needs and what could deceive a test that runs beside the code; sought on the edited line.
-_TRICKS = re.compile(r"__|[;@]|\b(?:import|lambda|class|type|exec|eval|compile|globals|vars|setattr|open)\b")
+_TRICKS = re.compile(
+    r"__|[;@]|\b(?:import|lambda|class|type|exec|eval|compile|globals|vars|setattr|open|"
+    r"raise|exit|quit|getattr|delattr|breakpoint|input|help|(?:gi|cr|ag|tb|co)_\w+|f_(?:back|builtins|code|globals|locals))\b"
+)
 
 ADVICE: Mapping[str, tuple[str, ...]] = {
     "view": (
@@ -182,6 +185,14 @@ class MicroSwe:
         play, said = policies.policy(task, "direct", 0), [policies.VIEW]
         said.append(play([Message("assistant", policies.VIEW)]))
         return [*said, policies.SUBMIT]
+
+    def forgeries(self, task: Task) -> list[list[str]]:
+        """See `forgeries.forgeries`."""
+        return forgeries.forgeries(task)
+
+    def secrets(self, task: Task) -> list[str]:
+        """See `forgeries.secrets`."""
+        return forgeries.secrets(task)
 
     def close(self) -> None:
         """Forget all test results; the sandbox belongs to whoever made it."""

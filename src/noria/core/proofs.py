@@ -1,0 +1,26 @@
+"""What a world of code may say so that its tasks prove more: attempts at deceit, and what must not be shown."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from noria.core.types import Task
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    """A world whose verifier runs what a model wrote, and so could be deceived.
+
+    The two methods are optional for worlds; `noria tasks validate` finds a world that has both by this protocol.
+    """
+
+    def forgeries(self, task: Task) -> list[list[str]]:
+        """Attempts that deceive instead of solving, each the assistant messages of one episode; none may score 1."""
+        ...
+
+    def secrets(self, task: Task) -> list[str]:
+        """Texts that give the solution away: neither statement nor first observation may hold one.
+
+        A newline in a secret also stands for the beginning or the end of what is shown.
+        """
+        ...
