@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from noria.engines.embedded import Config, EmbeddedEngine
+from noria.models.load import load_model
 from noria.stages.models import resolve_model
-from noria.trainers.local import load_model
 
 
 def engine_run(model: Any, prompts: list[list[int]], new_tokens: int) -> int:

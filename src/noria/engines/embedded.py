@@ -5,6 +5,9 @@ the front, so a decoding step reads a slice and copies nothing. A sequence whose
 (a prompt, an observation, everything after a change of weights) is prefilled together with its peers; one with a
 backlog of exactly one token decodes. There is no other state.
 
+Attention layers keep keys and values, linear-attention layers their recurrent state; what an architecture has besides
+these is for `engines.transformers`, which is slower and takes any.
+
 Sampling is by inverse CDF with a counter-based uniform from (seed, position), so a sequence draws the same
 numbers whatever stands beside it in the batch.
 """
@@ -19,10 +22,17 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache
 
-from noria.core.errors import EngineError
+from noria.core.errors import EngineError, UserError
 from noria.core.protocols import Completion
+from noria.engines._slots import SlotLayer, StateLayer
+from noria.models import weights
+from noria.models.load import Dtype, backbone, load_model
+from noria.models.traits import ATTENTION, layers_of, probe
+
+#: Kinds of layers that carry a recurrent state.
+LINEAR = {"linear_attention"}
 
 
 class Config(BaseModel):
@@ -34,6 +44,8 @@ class Config(BaseModel):
     max_tokens: int = Field(448, ge=16, description="longest sequence, prompt included, in tokens")
     prefill_rows: int = Field(24, ge=1, description="sequences that wait before a prefill is worth its overhead")
     threads: int = Field(1, ge=1, description="torch threads of the process")
+    device: str = Field("cpu", description="torch device of the model: cpu, cuda or cuda:N")
+    dtype: Dtype = Field("float32", description="of weights and activations; log-probabilities are float32")
 
 
 @dataclass(slots=True)
@@ -49,50 +61,6 @@ class _Sequence:
     versions: list[int] = field(default_factory=list)
 
 
-class _SlotLayer(CacheLayerMixin):
-    """One layer's keys and values, `[row, kv_head, position, head_dim]`, written at each row's own position."""
-
-    is_sliding = False
-
-    def __init__(self, slots: int, heads: int, length: int, width: int, dtype: torch.dtype, device: torch.device):
-        super().__init__()
-        self.keys: torch.Tensor = torch.zeros(slots, heads, length, width, dtype=dtype, device=device)
-        self.values: torch.Tensor = torch.zeros_like(self.keys)
-        self.is_initialized = True
-        self.first, self.last, self.width = 0, 0, 0
-        self.positions = torch.zeros(0, 0, dtype=torch.long)
-
-    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        return
-
-    def aim(self, first: int, last: int, positions: torch.Tensor, width: int) -> None:
-        """Choose rows `first:last`; their new tokens go to `positions` [rows, new]; `width` columns are read."""
-        self.first, self.last, self.positions, self.width = first, last, positions, width
-
-    def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        keys, values = self.keys[self.first : self.last], self.values[self.first : self.last]
-        rows = torch.arange(self.last - self.first, device=keys.device)[:, None]
-        keys[rows, :, self.positions] = key_states.transpose(1, 2)
-        values[rows, :, self.positions] = value_states.transpose(1, 2)
-        return keys[:, :, : self.width], values[:, :, : self.width]
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.width, 0
-
-    def get_seq_length(self) -> int:
-        return 0
-
-    def get_max_length(self) -> int:
-        return int(self.keys.shape[2])
-
-    def swap(self, a: int, b: int) -> None:
-        """Exchange two rows."""
-        for store in (self.keys, self.values):
-            store[[a, b]] = store[[b, a]]
-
-
 class EmbeddedEngine:
     """See the module. One instance belongs to one thread.
 
@@ -106,18 +74,22 @@ class EmbeddedEngine:
         #: sequences that must wait before a prefill interrupts decoding
         self.patience = config.prefill_rows
         self._end = torch.tensor(list(end_ids))
-        shape = model.config
-        head_dim = getattr(shape, "head_dim", None) or shape.hidden_size // shape.num_attention_heads
         # A prefill pads to its longest member, so the columns reach past the longest sequence.
         self._length = config.max_tokens + 1
-        first = next(model.parameters())
-        self._layers = [
-            _SlotLayer(config.slots, shape.num_key_value_heads, self._length, head_dim, first.dtype, first.device)
-            for _ in range(shape.num_hidden_layers)
-        ]
+        self._head, self._scale = model.get_output_embeddings(), 1.0
+        self._layers = self._open()
+        # A recurrent state has no place for padding: rows that are prefilled together must be equally long.
+        self._stateful = any(isinstance(layer, StateLayer) for layer in self._layers)
         self._cache = Cache(layers=list(self._layers))
         self._rows: list[int | None] = [None] * config.slots
         self._sequences: dict[int, _Sequence] = {}
+
+    def _open(self) -> list[SlotLayer | StateLayer]:
+        """The cache's layers, as the architecture needs them."""
+        traits, kinds, slots = probe(self.model), layers_of(self.model), self.config.slots
+        _check(self.config, set(kinds), traits.window)
+        self._scale = traits.scale
+        return [SlotLayer(slots, self._length) if kind in ATTENTION else StateLayer(slots) for kind in kinds]
 
     @property
     def free(self) -> int:
@@ -149,16 +121,13 @@ class EmbeddedEngine:
     @torch.inference_mode()
     def load(self, checkpoint: Path | Mapping[str, torch.Tensor], version: int) -> None:
         """Take new weights. Every cached key and value is stale after it, so all of them are recomputed."""
-        weights = checkpoint
-        if isinstance(checkpoint, Path):
-            from safetensors.torch import load_file
+        from safetensors.torch import load
 
-            weights = load_file(checkpoint / "model.safetensors")
-        assert not isinstance(weights, Path)
-        missing, unexpected = self.model.load_state_dict(dict(weights), strict=False)
-        tied = {"lm_head.weight"} if self.model.config.tie_word_embeddings else set()
-        if set(missing) - tied or unexpected:
-            raise EngineError(f"weights don't fit the model: missing {missing}, unexpected {unexpected}")
+        tensors = load(weights.read(checkpoint)) if isinstance(checkpoint, Path) else checkpoint
+        try:
+            weights.load_into(self.model, tensors)
+        except ValueError as fault:
+            raise EngineError(f"weights don't fit the model: {fault}") from fault
         self.version = version
         for state in self._sequences.values():
             state.cached = 0
@@ -173,6 +142,9 @@ class EmbeddedEngine:
             return []
         if waiting and (not decoding or len(waiting) >= self.patience):
             waiting.sort(key=lambda s: (len(s.ids) - s.cached, s.row))
+            if self._stateful:
+                least = len(waiting[0].ids) - waiting[0].cached
+                waiting = [s for s in waiting if len(s.ids) - s.cached == least]
             batch = waiting[: max(self.config.prefill_rows, 1)]
             first = len(decoding)
         else:
@@ -206,11 +178,16 @@ class EmbeddedEngine:
         positions = starts[:, None] + torch.arange(new)[None]
         positions.clamp_(max=self._length - 1)
         width = int(starts.add(torch.tensor(backlog)).max())
-        for layer in self._layers:
-            layer.aim(first, first + len(batch), positions, max(width, int(positions.max()) + 1))
-        columns = torch.arange(self._layers[0].width)
+        width = max(width, int(positions.max()) + 1)
+        columns = torch.arange(width)
         mask = columns[None, None, None, :] <= positions[:, None, :, None]
-        hidden = self.model.model(
+        device = self.config.device
+        ids, positions, mask = ids.to(device), positions.to(device), mask.to(device)
+        fresh = [s.row for s in batch if s.cached == 0] if self._stateful else []
+        for layer in self._layers:
+            layer.clear(fresh)
+            layer.aim(first, first + len(batch), positions, width)
+        hidden = backbone(self.model)(
             input_ids=ids, attention_mask=mask, position_ids=positions, cache=self._cache, use_cache=True
         ).last_hidden_state
         last = hidden[torch.arange(len(batch)), torch.tensor(backlog) - 1]
@@ -218,7 +195,8 @@ class EmbeddedEngine:
 
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Hidden states [N, D] after the final norm -> logits [N, V] in float32."""
-        return self.model.lm_head(hidden).float()  # type: ignore[no-any-return]
+        logits: torch.Tensor = self._head(hidden).float().cpu()
+        return logits if self._scale == 1.0 else logits * self._scale
 
     def _choose(self, batch: list[_Sequence], logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits [B, V] -> the batch's next tokens [B] and their log-probabilities [B]."""
@@ -269,14 +247,24 @@ def uniforms(seeds: np.ndarray, counters: np.ndarray) -> np.ndarray:
     return (z >> np.uint64(11)).astype(np.float64) / float(1 << 53)
 
 
-def build(config: Config, model_folder: Path, end_ids: Sequence[int], temperature: float = 1.0) -> EmbeddedEngine:
-    """Load a checkpoint folder into an engine; nothing is downloaded."""
-    from transformers import AutoModelForCausalLM
-    from transformers.utils import logging
+def _check(config: Config, kinds: set[str], window: int | None) -> None:
+    if kinds - ATTENTION - LINEAR:
+        raise UserError(
+            f'student.engine.type = "embedded" holds {sorted(ATTENTION | LINEAR)} layers: the model has '
+            f'{sorted(kinds)} - set student.engine = {{ type = "transformers" }}'
+        )
+    if window is not None and config.max_tokens > window:
+        raise UserError(
+            f"student.engine.max_tokens must not exceed the model's sliding window of {window} tokens: got "
+            f"{config.max_tokens} - lower it"
+        )
 
-    logging.disable_progress_bar()
+
+def build(config: Config, model_folder: Path, end_ids: Sequence[int], temperature: float = 1.0) -> EmbeddedEngine:
+    """Load a checkpoint folder into an engine; nothing is downloaded.
+
+    Raises:
+        UserError: the folder is no causal LM, or one that this engine cannot hold.
+    """
     torch.set_num_threads(config.threads)
-    model = AutoModelForCausalLM.from_pretrained(
-        str(model_folder), local_files_only=True, dtype=torch.float32, attn_implementation="sdpa"
-    )
-    return EmbeddedEngine(model, end_ids, config, temperature)
+    return EmbeddedEngine(load_model(model_folder, config.dtype, config.device), end_ids, config, temperature)

@@ -13,6 +13,7 @@ from noria.core.errors import EngineError
 from noria.core.recipe import Recipe
 from noria.core.store import Artifact, Run
 from noria.core.types import Split, Task, Trajectory
+from noria.models.weights import read
 from noria.stages.roller import Job, Limits
 from noria.stages.worker import Pool, unknown_share
 from noria.tokens.renderer import Renderer
@@ -73,8 +74,7 @@ class Context:
 
     def use(self, model: Path, temperature: float, evaluation: bool = False) -> None:
         """Make the workers sample from this checkpoint."""
-        weights = (model / "model.safetensors").read_bytes()
-        self.pool.load(weights, 0, temperature, self.limits(evaluation))
+        self.pool.load(read(model), 0, temperature, self.limits(evaluation))
 
     def roll(self, jobs: Sequence[Job], work: Artifact) -> list[Trajectory]:
         """Run jobs, tell the live view, and refuse to go on when infrastructure is ill.

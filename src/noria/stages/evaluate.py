@@ -11,6 +11,7 @@ from noria.core.codec import dumps
 from noria.core.recipe import Recipe
 from noria.core.stats import mean_interval, mean_pass_at_k, wilson
 from noria.core.types import Split, Task, Trajectory
+from noria.models.weights import read
 from noria.stages.context import Context, derive, heldout
 from noria.stages.roller import Job
 
@@ -70,9 +71,7 @@ def outcome_row(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def score(
-    model: str, world: str, split: str, trajectories: Sequence[Trajectory], confidence: float
-) -> dict[str, Any]:
+def score(model: str, world: str, split: str, trajectories: Sequence[Trajectory], confidence: float) -> dict[str, Any]:
     """Counts and rates of one model on one split of one world. Unknown outcomes take no part in a rate.
 
     `tokens_per_solve` is the mean number of tokens that the model generated in the rollouts it solved.
@@ -130,7 +129,7 @@ def evaluate_checkpoint(
         from noria.stages.roller import Limits
 
         limits = Limits(table.max_turns, table.max_new_tokens, table.max_tokens)
-        pool.load((model / "model.safetensors").read_bytes(), 0, table.temperature, limits)
+        pool.load(read(model), 0, table.temperature, limits)
         tasks = heldout(worlds[env], env, split, n, seed)
         found = pool.run(heldout_jobs(tasks, seed, k))
     finally:

@@ -7,6 +7,8 @@ from pathlib import Path
 from noria.core.errors import UserError
 
 BUILTIN = Path(__file__).resolve().parents[1] / "data"
+#: Files of which a checkpoint has one, in the order in which they are looked for.
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
 
 def resolve_model(name: str) -> Path:
@@ -22,10 +24,12 @@ def resolve_model(name: str) -> Path:
             raise UserError(f"student.model must name a shipped model: got {name!r} - there is {there or 'none'}")
         return folder
     folder = Path(name)
-    missing = [file for file in ("config.json", "model.safetensors", "tokenizer.json") if not (folder / file).is_file()]
+    missing = [file for file in ("config.json", "tokenizer.json") if not (folder / file).is_file()]
+    if not any((folder / file).is_file() for file in WEIGHTS):
+        missing.append(WEIGHTS[0])
     if missing:
         raise UserError(
             f"model must be builtin:tiny or a checkpoint folder: {str(folder)!r} lacks {', '.join(missing)} - "
-            "give the folder that save_pretrained or a run wrote"
+            "give the folder that save_pretrained, a run or `noria models import` wrote"
         )
     return folder

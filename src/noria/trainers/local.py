@@ -11,13 +11,23 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from noria.core.errors import NoriaError
+from noria.core.errors import NoriaError, UserError
 from noria.losses.base import Batch, Denominators, Loss, merge_metrics
-from noria.losses.logprobs import chunked_logprobs
+from noria.losses.logprobs import chunked_logprobs, predicting
 from noria.losses.objective import objective
-from noria.trainers.rows import Micro, Row, batch_of, micro_batches
+from noria.losses.states import Head
+from noria.models import lora, weights
+from noria.models.checkpointing import Mode, recompute
+from noria.models.load import Dtype, backbone, head_weight, load_model
+from noria.models.traits import probe
+from noria.trainers.channels import Views
+from noria.trainers.precision import Masters, Moments, adamw
+from noria.trainers.rows import Micro, Row, batch_of, micro_batches, trained_positions, with_states
+
+#: Folder inside a checkpoint that holds the adapter which was merged into it.
+ADAPTER = "adapter"
 
 
 class Config(BaseModel):
@@ -29,6 +39,29 @@ class Config(BaseModel):
     alone_threads: int = Field(2, ge=1, description="torch threads while nothing else runs (supervised phases)")
     line_tokens: int = Field(192, ge=16, description="length that rollouts are packed into, in tokens")
     chunk_tokens: int = Field(4096, ge=1, description="tokens whose logits are held at once")
+    device: str = Field("cpu", description="torch device of the model and its optimiser: cpu, cuda or cuda:N")
+    dtype: Dtype = Field(
+        "float32", description="of weights and activations; bfloat16 is trained through float32 copies"
+    )
+    moments: Moments = Field("float32", description="dtype of AdamW's two moments; bfloat16 halves their memory")
+    checkpointing: Mode = Field(
+        "none", description="activations computed again in the backward pass: none, cheap (norms and the like), all"
+    )
+    lora_rank: int = Field(0, ge=0, description="rank of a low-rank adapter; 0 = all weights are trained")
+    lora_alpha: float = Field(32.0, gt=0, description="the adapter is scaled by lora_alpha / lora_rank")
+    lora_targets: tuple[str, ...] = Field(
+        (), description="ends of names of adapted layers; [] = all linear but the head"
+    )
+    lora_seed: int = Field(0, ge=0, description="of the adapter's first values")
+
+    @model_validator(mode="after")
+    def _adapter_is_meant(self) -> Config:
+        if self.lora_targets and not self.lora_rank:
+            raise ValueError(
+                "lora_targets must be set with lora_rank > 0 only: got lora_rank = 0 - set lora_rank, as 16, or "
+                "leave lora_targets out"
+            )
+        return self
 
 
 class BadStep(NoriaError):
@@ -46,11 +79,14 @@ class LocalTrainer:
         self.config, self.model = config, model
         self.optimiser: torch.optim.Optimizer | None = None
         self.grad_norm_bound = 1.0
+        self.traits = probe(model)
+        self._masters = Masters(p for p in model.parameters() if p.requires_grad)
+        # Where a layer carries state along the line, each row has a line of its own.
+        self._line_tokens = config.line_tokens if self.traits.packs else 0
 
     def configure(self, lr: float, betas: tuple[float, float], weight_decay: float, grad_norm: float) -> None:
         """Start a fresh AdamW; `grad_norm` 0 leaves gradients unclipped."""
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimiser = torch.optim.AdamW(parameters, lr=lr, betas=betas, weight_decay=weight_decay)
+        self.optimiser = adamw(self._masters.trained, lr, betas, weight_decay, self.config.moments)
         self.grad_norm_bound = grad_norm
 
     def set_lr(self, lr: float) -> None:
@@ -62,12 +98,26 @@ class LocalTrainer:
         """log pi of each row's tokens [T] in nats where its mask is on, 0 elsewhere. No gradient."""
         out: list[NDArray[np.float64]] = [np.zeros(len(row)) for row in rows]
         with torch.inference_mode():
-            for micro in micro_batches(rows, self.config.line_tokens, tokens):
-                logp, _ = self._forward(rows, micro, temperature)
+            for micro in micro_batches(rows, self._line_tokens, tokens):
+                logp, _ = self._read(rows, micro, self._states(micro), temperature)
                 values = logp.double().numpy()
                 for i, start, n in micro.places:
                     out[i] = values[start : start + n].copy()
         return out
+
+    def states(self, rows: Sequence[Row], tokens: int = 8192) -> list[torch.Tensor]:
+        """The hidden states [n, D] that predict each row's n masked tokens (but a first one). No gradient."""
+        out: list[torch.Tensor] = [torch.empty(0)] * len(rows)
+        with torch.no_grad():
+            for micro in micro_batches(rows, self._line_tokens, tokens):
+                hidden = predicting(self._states(micro))
+                for i, start, _ in micro.places:
+                    out[i] = hidden[start + torch.from_numpy(trained_positions(rows[i]))].clone()
+        return out
+
+    def head(self, name: str = "student", temperature: float = 1.0) -> Head:
+        """How this model's hidden states become logits."""
+        return Head(name, lambda: head_weight(self.model), temperature, self.traits.scale)
 
     def step(
         self,
@@ -86,14 +136,19 @@ class LocalTrainer:
         assert self.optimiser is not None
         segments = range(len(rows))
         counts = denominators(rows)
+        views = Views(rows, terms, counts)
+        deep = any("hidden" in terms[name].needs for name in terms if coefficients[name])
         parts: list[dict[str, torch.Tensor]] = []
         self.optimiser.zero_grad(set_to_none=True)
-        for micro in micro_batches(rows, self.config.line_tokens, tokens):
-            logp, entropy = self._forward(rows, micro, temperature)
+        for micro in micro_batches(rows, self._line_tokens, tokens):
+            hidden = self._states(micro)
+            logp, entropy = self._read(rows, micro, hidden, temperature)
             batch = batch_of(rows, micro, logp, entropy, segments)
+            if deep:
+                batch = with_states(batch, rows, micro, predicting(hidden), self.head(temperature=temperature))
             if annotate is not None:
                 batch = annotate(batch)
-            value, metrics = objective(terms, coefficients, dict.fromkeys(terms, (batch, counts)))
+            value, metrics = objective(terms, coefficients, views.batches(micro, batch))
             if value is not None:
                 value.backward()  # type: ignore[no-untyped-call]
             mean_entropy = (entropy.detach() * batch.mask).sum() / counts.action_tokens.clamp(min=1)
@@ -105,66 +160,89 @@ class LocalTrainer:
     def _apply(self, metrics: Mapping[str, float]) -> float:
         assert self.optimiser is not None
         bound = self.grad_norm_bound if self.grad_norm_bound > 0 else float("inf")
-        norm = float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), bound))
+        norm = float(torch.nn.utils.clip_grad_norm_(self._masters.trained, bound))
         bad = [name for name, value in metrics.items() if not np.isfinite(value)]
         if bad or not np.isfinite(norm):
             self.optimiser.zero_grad(set_to_none=True)
             what = ", ".join(bad) or "the gradient norm"
             raise BadStep(f"a step must be finite: {what} is not - lower lr, or lower grad_norm")
         self.optimiser.step()
+        self._masters.publish()
         return norm
 
-    def _forward(self, rows: Sequence[Row], micro: Micro, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
-        hidden = self.model.model(
-            input_ids=micro.ids, attention_mask=micro.attention, position_ids=micro.positions, use_cache=False
-        ).last_hidden_state
+    def _states(self, micro: Micro) -> torch.Tensor:
+        """Hidden states [R·T, D] after the final norm."""
+        longest, device = max(n for _, _, n in micro.places), self.config.device
+        if self.traits.window is not None and longest > self.traits.window:
+            raise UserError(
+                f"rollout.max_tokens must not exceed the model's sliding window of {self.traits.window} tokens: got a "
+                f"row of {longest} - lower max_tokens"
+            )
+        hidden: torch.Tensor = backbone(self.model)(
+            input_ids=micro.ids.to(device), attention_mask=micro.attention.to(device),
+            position_ids=micro.positions.to(device), use_cache=False,
+        ).last_hidden_state  # fmt: skip
+        return hidden.reshape(-1, hidden.shape[-1])
+
+    def _read(
+        self, rows: Sequence[Row], micro: Micro, hidden: torch.Tensor, temperature: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         wanted = np.zeros(micro.segment.numel(), dtype=np.bool_)
         for i, start, n in micro.places:
             wanted[start : start + n] = rows[i].mask
-        return chunked_logprobs(
-            hidden.reshape(-1, hidden.shape[-1]), self.model.lm_head.weight, micro.ids.reshape(-1), micro.segment,
-            temperature, torch.from_numpy(wanted), self.config.chunk_tokens,
+        device = self.config.device
+        logp, entropy = chunked_logprobs(
+            hidden, head_weight(self.model), micro.ids.reshape(-1).to(device), micro.segment.to(device),
+            temperature / self.traits.scale, torch.from_numpy(wanted).to(device), self.config.chunk_tokens,
         )  # fmt: skip
+        return logp.cpu(), entropy.cpu()
 
     def weights(self) -> bytes:
-        """The model's tensors as safetensors bytes, tied ones once."""
-        from safetensors.torch import save
-
-        tied = self.model.config.tie_word_embeddings
-        state = {k: v.detach().contiguous() for k, v in self.model.state_dict().items()}
-        return save({k: v for k, v in state.items() if not (tied and k == "lm_head.weight")})
+        """The model's tensors as safetensors bytes, tied ones once, an adapter merged in."""
+        return weights.to_bytes(self.model)
 
     def load_weights(self, data: bytes) -> None:
-        """Take the tensors that `weights` gave.
+        """Take the tensors that `weights` gave; an adapter starts anew.
 
         Raises:
             ValueError: they belong to a model of another shape.
         """
         from safetensors.torch import load
 
-        missing, unexpected = self.model.load_state_dict(load(data), strict=False)
-        tied = {"lm_head.weight"} if self.model.config.tie_word_embeddings else set()
-        if set(missing) - tied or unexpected:
-            raise ValueError(f"weights must fit the model: missing {missing}, unexpected {unexpected}")
+        weights.load_into(self.model, load(data))
+        self._masters.adopt()
 
     def state(self) -> dict[str, Any]:
-        """Everything that a bit-identical continuation needs: weights and optimiser."""
+        """Everything that a bit-identical continuation needs: what is trained, and the optimiser."""
         assert self.optimiser is not None
-        return {"weights": self.weights(), "optimiser": self.optimiser.state_dict()}
+        trained = lora.adapter_state(self.model) if self.config.lora_rank else None
+        return {
+            "weights": None if trained else self.weights(), "adapter": trained,
+            "masters": self._masters.state(), "optimiser": self.optimiser.state_dict(),
+        }  # fmt: skip
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from what `state` gave; `configure` must have been called alike."""
+        """Continue from what `state` gave; `configure` must have been called alike.
+
+        Raises:
+            ValueError: the state is of another model, or of one with another adapter.
+        """
         assert self.optimiser is not None
-        self.load_weights(state["weights"])
+        if state["weights"] is not None:
+            self.load_weights(state["weights"])
+        else:
+            lora.load_adapter(self.model, state["adapter"])
+        self._masters.restore(state["masters"])
         self.optimiser.load_state_dict(state["optimiser"])
 
     def save(self, folder: Path, like: Path) -> None:
-        """Write a checkpoint that transformers loads as it is: weights from here, everything else from `like`."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in like.iterdir():
-            if path.is_file() and path.name != "model.safetensors" and path.suffix in (".json", ".jinja", ".txt"):
-                (folder / path.name).write_bytes(path.read_bytes())
-        (folder / "model.safetensors").write_bytes(_with_format(self.weights()))
+        """Write a checkpoint that transformers loads as it is: weights from here, everything else from `like`.
+
+        An adapter is merged into the weights and kept beside them too.
+        """
+        weights.write(self.model, folder, like)
+        if self.config.lora_rank:
+            lora.save_adapter(self.model, folder / ADAPTER)
 
 
 def denominators(rows: Sequence[Row]) -> Denominators:
@@ -181,27 +259,13 @@ def _trained(row: Row) -> NDArray[np.bool_]:
     return np.concatenate([[False], row.mask[1:]]).astype(np.bool_)
 
 
-def _with_format(data: bytes) -> bytes:
-    """The same safetensors with the metadata that transformers asks for."""
-    from safetensors.torch import load, save
-
-    return save(load(data), metadata={"format": "pt"})
-
-
-def load_model(folder: Path) -> Any:
-    """A causal LM from a checkpoint folder, fp32, nothing downloaded."""
-    from transformers import AutoModelForCausalLM
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    return AutoModelForCausalLM.from_pretrained(
-        str(folder), local_files_only=True, dtype=torch.float32, attn_implementation="sdpa"
-    )
-
-
 def build(config: Config, folder: Path) -> LocalTrainer:
     """A trainer that starts from a checkpoint folder."""
-    return LocalTrainer(config, load_model(folder))
+    model = load_model(folder, config.dtype, config.device)
+    if config.lora_rank:
+        lora.add_adapter(model, config.lora_rank, config.lora_alpha, config.lora_targets, config.lora_seed)
+    recompute(model, config.checkpointing)
+    return LocalTrainer(config, model)
 
 
 def with_current_reference(batch: Batch) -> Batch:

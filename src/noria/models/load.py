@@ -1,0 +1,48 @@
+"""Checkpoint folders to causal language models; the one place where a model is read from disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from noria.core.errors import UserError
+
+Dtype = Literal["float32", "bfloat16"]
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def load_model(folder: Path, dtype: Dtype = "float32", device: str = "cpu") -> Any:
+    """A causal LM from a checkpoint folder, in evaluation mode; nothing is downloaded.
+
+    Of a checkpoint that also sees or hears, the text model is taken.
+
+    Raises:
+        UserError: the folder is no checkpoint of a causal LM that the installed transformers knows.
+    """
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            str(folder), local_files_only=True, dtype=DTYPES[dtype], attn_implementation="sdpa"
+        )
+    except (ValueError, KeyError) as fault:
+        raise UserError(
+            f"model must be a causal LM that the installed transformers can load: {str(folder)!r} is not "
+            f"({str(fault).splitlines()[0]}) - check config.json, or update transformers"
+        ) from fault
+    return model if device == "cpu" else model.to(device)
+
+
+def backbone(model: Any) -> Any:
+    """The part of a causal LM that gives the last hidden states."""
+    return model.base_model
+
+
+def head_weight(model: Any) -> torch.Tensor:
+    """The matrix [V, D] from last hidden states to logits."""
+    weight: torch.Tensor = model.get_output_embeddings().weight
+    return weight
