@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from noria.core.errors import SandboxError, boundary
 from noria.core.protocols import Completion, Engine, Episode, Policy, World
@@ -29,8 +29,6 @@ from noria.core.types import (
 )
 from noria.tokens.record import RecordBuilder
 from noria.tokens.renderer import Renderer
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +140,9 @@ class Roller:
     def _play(self, job: Job) -> Trajectory:
         episode = self.worlds[job.task.world].open(job.task)
         live = _Live(job, episode, RecordBuilder(), [], 0)
-        return self._guarded(live, lambda: self._recite(live))
+        trajectory = self._guarded(live, lambda: self._recite(live))
+        assert trajectory is not None
+        return trajectory
 
     def _recite(self, live: _Live) -> Trajectory:
         job, record = live.job, live.record
@@ -164,11 +164,11 @@ class Roller:
         live = _Live(job, episode, RecordBuilder(), [], getattr(self.engine, "version", 0))
         return self._guarded(live, lambda: self._begin(live))
 
-    def _guarded(self, live: _Live, run: Callable[[], T]) -> T | Trajectory:
+    def _guarded(self, live: _Live, run: Callable[[], Trajectory | None]) -> Trajectory | None:
         """Run a part of a rollout; where it raises, what was opened is closed, whatever it raises."""
         over = True
         try:
-            found: T | Trajectory = boundary(run, lambda fault: self._finish_unknown(live, fault))
+            found = boundary(run, lambda fault: self._finish_unknown(live, fault))
             over = False
         finally:
             if over:
