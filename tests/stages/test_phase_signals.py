@@ -11,10 +11,10 @@ from stage_helpers import rolled
 
 from noria.core.recipe_phases import DistillPhase, EfficiencyPhase, RlPhase
 from noria.core.types import Task
-from noria.signals import tis
 from noria.stages import signals
 from noria.stages.bank import ModelBank
-from noria.stages.signals import Distillation, Efficiency, GroupAdvantage, correct_engine
+from noria.stages.hooks import Hooks
+from noria.stages.signals import Distillation, Efficiency, GroupAdvantage
 from noria.tokens.calls import render_call
 from noria.trainers.local import Config, LocalTrainer
 from noria.trainers.rows import Row
@@ -68,10 +68,11 @@ def test_the_truncated_weight_corrects_the_engine():
     row.logp_mu = np.array([0.0, -1.0, -1.0, -3.0])
     row.logp_old = np.array([0.0, -1.0, -1.5, -1.0])
     row.weight = np.array([5.0, 1.0, 2.0, 1.0])
-    facts = correct_engine([row], tis.Tis(tis.Config(cap=2.0)))
+    hooks = Hooks(RlPhase(signal="group_mean"))
+    facts = hooks.weigh([row])
     assert row.weight.tolist() == pytest.approx([0.0, 1.0, 2 * np.exp(-0.5), 2.0])
     assert facts == pytest.approx({"logp_diff/mean": 2.5 / 3, "logp_diff/max": 2.0})
-    assert correct_engine([], tis.Tis(tis.Config())) == {"logp_diff/mean": 0.0, "logp_diff/max": 0.0}
+    assert hooks.weigh([]) == {"logp_diff/mean": 0.0, "logp_diff/max": 0.0}
 
 
 def test_efficiency_pays_the_shorter_of_the_correct():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noria.core import registry
 from noria.core.errors import UserError
-from noria.core.recipe_phases import DistillPhase, EfficiencyPhase, Phase, Sampled
+from noria.core.recipe_phases import Distilled, EfficiencyPhase, JointPhase, Optimised, Sampled
 from noria.core.recipe_tables import EngineTable
 
 if TYPE_CHECKING:
@@ -34,14 +36,14 @@ def problems(recipe: Recipe) -> list[str]:
             found.append(f"{path}.loss must name a loss: got none - leave it out for the default")
         if isinstance(phase, Sampled):
             found += _arithmetic(path, phase)
-        if isinstance(phase, DistillPhase):
-            found += _route(recipe, name, phase)
+        if isinstance(phase, Distilled):
+            found += _route(recipe, name, phase) + _teachers(recipe, name, phase)
         if isinstance(phase, EfficiencyPhase) and phase.split_by:
             found.append(f'{path}.split_by must not be set with signal = "hmpo" - remove it')
     return found
 
 
-def worlds_of(recipe: Recipe, phase: Phase) -> list[str]:
+def worlds_of(recipe: Recipe, phase: Optimised) -> list[str]:
     """The worlds that a phase draws from, in the order of [env] or as written."""
     return list(recipe.env) if phase.envs is None else phase.envs
 
@@ -115,9 +117,7 @@ def _worlds(recipe: Recipe, path: str, worlds: list[str] | None) -> list[str]:
     for world in dict.fromkeys(worlds or []):
         if world not in recipe.env:
             near = registry.nearest(world, list(recipe.env))
-            found.append(
-                f"{path} must name worlds of [env]: got {world!r}, expected {_listed(recipe.env)}{near}"
-            )
+            found.append(f"{path} must name worlds of [env]: got {world!r}, expected {_listed(recipe.env)}{near}")
         if (worlds or []).count(world) > 1:
             found.append(f"{path} must name each world once: got {world!r} twice - remove one")
     return found
@@ -136,21 +136,18 @@ def _arithmetic(path: str, phase: Sampled) -> list[str]:
     ]
 
 
-def _route(recipe: Recipe, name: str, phase: DistillPhase) -> list[str]:
+def _route(recipe: Recipe, name: str, phase: Distilled) -> list[str]:
     path = f"phase.{name}.route"
+    if isinstance(phase.route, dict):
+        return _table(recipe, path, phase, phase.route)
     order = list(recipe.phase)
     earlier = [other for other in order[: order.index(name)] if recipe.phase[other].split_by]
     if phase.route in earlier:
-        return _experts(recipe, name, phase)
+        return _experts(recipe, name, phase, phase.route)
     if phase.route in recipe.phase and phase.route not in recipe.teachers:
         if order.index(phase.route) >= order.index(name):
-            return [
-                f"{path} must name an earlier phase: got {phase.route!r} - move phase.{phase.route} above it"
-            ]
-        return [
-            f"{path} names phase.{phase.route}, which trains one model - set phase.{phase.route}.split_by"
-            ' = "env"'
-        ]
+            return [f"{path} must name an earlier phase: got {phase.route!r} - move phase.{phase.route} above it"]
+        return [f'{path} names phase.{phase.route}, which trains one model - set phase.{phase.route}.split_by = "env"']
     if phase.route in recipe.teachers:
         return _scoring_teacher(recipe, path, phase.route)
     routes = earlier + [teacher for teacher in recipe.teachers if _scores(recipe, teacher)]
@@ -160,19 +157,89 @@ def _route(recipe: Recipe, name: str, phase: DistillPhase) -> list[str]:
     ]
 
 
-def _experts(recipe: Recipe, name: str, phase: DistillPhase) -> list[str]:
+def _table(recipe: Recipe, path: str, phase: Distilled, route: dict[str, str]) -> list[str]:
+    """A table of world = teacher names every world of the phase, and teachers that score tokens."""
+    worlds = worlds_of(recipe, phase)
+    found = [
+        f"{path} must name a teacher for each world: none for {world!r} - add one"
+        for world in worlds
+        if world not in route
+    ]
+    for world, teacher in route.items():
+        if world not in recipe.env:
+            near = registry.nearest(world, list(recipe.env))
+            found.append(f"{path} must name worlds of [env]: got {world!r}, expected {_listed(recipe.env)}{near}")
+        if teacher in recipe.teachers:
+            found += _scoring_teacher(recipe, f"{path}.{world}", teacher)
+        else:
+            near = registry.nearest(teacher, list(recipe.teachers))
+            found.append(
+                f"{path}.{world} must name a teacher: got {teacher!r}, expected {_listed(recipe.teachers)}{near}"
+            )
+    return found
+
+
+def _teachers(recipe: Recipe, name: str, phase: Distilled) -> list[str]:
+    """Joint weights name what the route leads to; no teacher has another vocabulary; something is trained."""
+    found: list[str] = []
+    path = f"phase.{name}"
+    known = list(phase.route.values()) if isinstance(phase.route, dict) else worlds_of(recipe, phase)
+    known = [phase.route] if isinstance(phase.route, str) and phase.route in recipe.teachers else known
+    for teacher, weight in phase.teacher_weights.items():
+        if teacher not in known:
+            near = registry.nearest(teacher, known)
+            found.append(
+                f"{path}.teacher_weights must name what the route leads to: got {teacher!r}, "
+                f"expected {_listed(known)}{near}"
+            )
+        if weight <= 0:
+            found.append(f"{path}.teacher_weights.{teacher} must be > 0: got {weight} - leave the teacher out instead")
+    for teacher in set(phase.route.values()) if isinstance(phase.route, dict) else {phase.route}:
+        found += _vocabulary(recipe, teacher)
+    if isinstance(phase, JointPhase) and not (phase.alpha or phase.beta or phase.use):
+        found.append(f"{path}.alpha and {path}.beta must not both be 0: nothing would be trained - set one")
+    return found
+
+
+def _vocabulary(recipe: Recipe, teacher: str) -> list[str]:
+    """A frozen teacher must have the student's vocabulary; compared where both tokenizers' files are here."""
+    path = recipe.teachers[teacher].options.get("path") if teacher in recipe.teachers else None
+    model = recipe.student.model
+    home = registry.ROOT / "data" / model.removeprefix("builtin:") if model.startswith("builtin:") else Path(model)
+    files = [home / "tokenizer.json", Path(str(path)) / "tokenizer.json"]
+    if path is None or not all(file.is_file() for file in files):
+        return []
+    mine, theirs = (_tokens(file) for file in files)
+    if mine == theirs:
+        return []
+    alone = len(mine.keys() ^ theirs.keys())
+    moved = sum(mine[token] != theirs[token] for token in mine.keys() & theirs.keys())
+    return [
+        f"teachers.{teacher}.path must hold a model of the student's vocabulary: {alone} tokens are of one alone, "
+        f"{moved} have another id - choose a teacher with the student's tokenizer"
+    ]
+
+
+def _tokens(file: Path) -> dict[str, int]:
+    data = json.loads(file.read_text(encoding="utf-8"))
+    vocab = data["model"]["vocab"]
+    found = dict(vocab) if isinstance(vocab, dict) else {token: i for i, (token, *_) in enumerate(vocab)}
+    return found | {added["content"]: added["id"] for added in data.get("added_tokens", [])}
+
+
+def _experts(recipe: Recipe, name: str, phase: Distilled, route: str) -> list[str]:
     """The routed phase must train an expert for each world that is distilled."""
-    source = recipe.phase[phase.route]
+    source = recipe.phase[route]
     if phase.steps and not source.steps:
         return [
-            f"phase.{name}.route = {phase.route!r} needs its experts: phase.{phase.route}.steps is 0 - "
+            f"phase.{name}.route = {route!r} needs its experts: phase.{route}.steps is 0 - "
             f"set phase.{name}.steps = 0 too"
         ]
     missing = [world for world in worlds_of(recipe, phase) if world not in worlds_of(recipe, source)]
     if not missing:
         return []
     return [
-        f"phase.{name}.envs must be worlds of phase.{phase.route}.envs: no expert for {_listed(missing)}"
+        f"phase.{name}.envs must be worlds of phase.{route}.envs: no expert for {_listed(missing)}"
         f" is trained - set phase.{name}.envs to {worlds_of(recipe, source)}"
     ]
 

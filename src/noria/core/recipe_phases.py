@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from noria.core.recipe_tables import LossTable, Table
+from noria.core.phase_checks import check_losses, check_use
+from noria.core.recipe_tables import LossTable, Table, make_config
 
 
 class Optimised(Table):
@@ -21,19 +22,43 @@ class Optimised(Table):
     betas: tuple[float, float] = Field(
         default=(0.9, 0.99), strict=False, description="AdamW decay rates of the moments"
     )
-    grad_norm: float = Field(
-        default=1.0, ge=0, description="gradient norm is clipped to this; 0 = not clipped"
-    )
+    grad_norm: float = Field(default=1.0, ge=0, description="gradient norm is clipped to this; 0 = not clipped")
     weight_decay: float = Field(default=0.0, ge=0, description="AdamW decoupled weight decay")
     envs: list[str] | None = Field(default=None, description="worlds the phase trains on; None = all")
-    split_by: Literal["env"] | None = Field(
-        default=None, description="env = one expert per world; None = one model"
-    )
+    split_by: Literal["env"] | None = Field(default=None, description="env = one expert per world; None = one model")
     tokens_per_micro_batch: int = Field(
         default=4096,
         ge=1,
         description="tokens of a forward pass, padding included; changes memory and speed, not the gradient",
     )
+
+
+class SignalTable(BaseModel):
+    """One further signal of a phase, by name; every key besides `type` belongs to the signal."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    type: str | None = Field(default=None, description="module of signals/; None = the table's own name")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keys besides `type`."""
+        return dict(self.model_extra or {})
+
+    def module(self, name: str) -> str:
+        """The module that the table `name` stands for."""
+        return self.type or name
+
+    def config(self, name: str) -> Any:
+        """The signal's own `Config`, built from this table."""
+        return make_config("signals", self.module(name), self.options)
+
+
+class Difficulty(Table):
+    """Which tasks a phase keeps: those that its first model solves sometimes."""
+
+    rollouts: int = Field(default=8, ge=2, description="rollouts of each task; pass_rate is their mean, not pass@k")
+    low: float = Field(default=0.1, ge=0, le=1, description="least pass_rate that is kept")
+    high: float = Field(default=0.9, ge=0, le=1, description="greatest pass_rate that is kept")
 
 
 class SftPhase(Optimised):
@@ -43,9 +68,7 @@ class SftPhase(Optimised):
     loss: dict[str, LossTable] = Field(default_factory=lambda: _loss(ce={}), description="loss terms by name")
     lr: float = Field(default=1e-3, gt=0, description="AdamW learning rate")
     steps: int = Field(default=60, ge=0, description="optimiser steps; 0 skips the phase")
-    schedule: Literal["constant", "cosine"] = Field(
-        default="cosine", description="of the learning rate over the steps"
-    )
+    schedule: Literal["constant", "cosine"] = Field(default="cosine", description="of the learning rate over the steps")
     tokens_per_step: int = Field(
         default=8192, ge=1, description="tokens of one optimiser step, packed, prompt included"
     )
@@ -61,9 +84,7 @@ class SftPhase(Optimised):
 class Credit(Table):
     """Weights of tokens inside a trajectory, renormalised to mean 1 over its action tokens."""
 
-    key_action: float = Field(
-        default=2.0, ge=1, description="weight of tokens of a key action; 1 = no credit"
-    )
+    key_action: float = Field(default=2.0, ge=1, description="weight of tokens of a key action; 1 = no credit")
 
 
 class Sampled(Optimised):
@@ -74,9 +95,7 @@ class Sampled(Optimised):
         description="loss terms by name",
     )
     prompts_per_step: int = Field(default=16, ge=1, description="prompts (groups) of one step")
-    rollouts_per_prompt: int = Field(
-        default=8, ge=1, description="rollouts of each prompt, the size of a group"
-    )
+    rollouts_per_prompt: int = Field(default=8, ge=1, description="rollouts of each prompt, the size of a group")
     minibatches: int = Field(
         default=4, ge=1, description="optimiser steps per step: its rollouts are cut into so many parts"
     )
@@ -85,47 +104,96 @@ class Sampled(Optimised):
         ge=0,
         description="policy versions between the oldest token of a rollout and training; 0 = on-policy",
     )
-    temperature: float = Field(
-        default=1.0, gt=0, description="sampling temperature, applied to all three policies"
-    )
+    temperature: float = Field(default=1.0, gt=0, description="sampling temperature, applied to all three policies")
     tis_cap: float = Field(
-        default=2.0, gt=0, description="cap C of the truncated importance weight min(pi_old/mu, C)"
+        default=2.0, ge=0, description="cap C of the truncated importance weight min(pi_old/mu, C); 0 = no such weight"
     )
     max_refills: int = Field(
         default=1,
         ge=0,
         description="times a step's prompts are drawn again to replace groups without signal; 0 = never",
     )
+    use: dict[str, SignalTable] = Field(
+        default_factory=dict, description="further signals by name: token weights, rewards, controllers and the like"
+    )
+    difficulty: Difficulty | None = Field(
+        default=None, description="drop tasks that the first model of the phase always or never solves; None = keep all"
+    )
+
+    @model_validator(mode="after")
+    def _signals_fit(self) -> Self:
+        check_use(self)
+        check_losses(self)
+        return self
 
 
 class RlPhase(Sampled):
     """Group-relative policy gradient, one expert per world when `split_by = "env"`."""
 
     signal: Literal["group_std", "group_mean", "rloo"]
-    sft_steps: int = Field(
-        default=0, ge=0, description="supervised steps on the world's share before; 0 = none"
-    )
+    sft_steps: int = Field(default=0, ge=0, description="supervised steps on the world's share before; 0 = none")
     credit: Credit = Field(default_factory=Credit, description="token weights inside a trajectory")
 
 
-class DistillPhase(Sampled):
+class Distilled(Sampled):
+    """What every phase with teachers has: the student's own rollouts, and who scores them."""
+
+    route: str | dict[str, str] = Field(
+        description="an earlier phase with split_by (its experts), or a teacher that scores tokens, for all worlds; "
+        "or a table of world = teacher"
+    )
+    lr: float = Field(default=1e-3, gt=0, description="AdamW learning rate")
+    prompts_per_step: int = Field(default=48, ge=1, description="prompts of one step, worlds mixed 1:1")
+    rollouts_per_prompt: int = Field(default=1, ge=1, description="rollouts of each prompt")
+    minibatches: int = Field(default=2, ge=1, description="optimiser steps per step")
+    teacher_weights: dict[str, float] = Field(
+        default_factory=dict,
+        description="weights of the teachers (or worlds of the experts) that all score every sample, made to sum to 1; "
+        "empty = each sample has the one of its world",
+    )
+    overlap_every: int = Field(
+        default=0, ge=0, description="steps between measures of the overlap of both top-16 sets; 0 = never"
+    )
+
+
+class DistillPhase(Distilled):
     """On-policy distillation: the routed teacher scores the student's own tokens."""
 
     signal: Literal["teacher_k1"]
     loss: dict[str, LossTable] = Field(
         default_factory=lambda: _loss(clipped={"balance": "route"}), description="loss terms by name"
     )
-    route: str = Field(
-        description="an earlier phase with split_by (its experts), or a teacher that scores tokens"
-    )
-    lr: float = Field(default=1e-3, gt=0, description="AdamW learning rate")
-    prompts_per_step: int = Field(default=48, ge=1, description="prompts of one step, worlds mixed 1:1")
-    rollouts_per_prompt: int = Field(default=1, ge=1, description="rollouts of each prompt")
-    minibatches: int = Field(default=2, ge=1, description="optimiser steps per step")
     adv_ref: Literal["current", "old"] = Field(
         default="current",
         description="policy subtracted in the advantage log pi_T - log pi; equal on the first mini-batch",
     )
+
+
+class TeacherPhase(Distilled):
+    """Distillation by whichever loss terms the phase names; each reads the teacher itself."""
+
+    signal: Literal["teacher"]
+    loss: dict[str, LossTable] = Field(
+        default_factory=lambda: _loss(k1_pg={"balance": "route"}), description="loss terms by name"
+    )
+
+
+class JointPhase(Distilled):
+    """Reinforcement and distillation on the same rollouts: alpha * L_OPD + beta * L_RL; 0 switches a part off."""
+
+    signal: Literal["joint"]
+    loss: dict[str, LossTable] = Field(
+        default_factory=lambda: _loss(clipped={"aggregate": "prompt", "eps_high": 0.28}, k1_pg={"balance": "route"}),
+        description="loss terms by name",
+    )
+    advantage: Literal["group_std", "group_mean", "rloo"] = Field(
+        default="group_mean", description="advantage of the reinforcement terms"
+    )
+    alpha: float = Field(default=1.0, ge=0, description="factor of every distillation term; 0 = mode rl")
+    beta: float = Field(default=1.0, ge=0, description="factor of every reinforcement term; 0 = mode opd")
+    rollouts_per_prompt: int = Field(default=8, ge=2, description="rollouts of each prompt, the size of a group")
+    prompts_per_step: int = Field(default=16, ge=1, description="prompts (groups) of one step, worlds mixed 1:1")
+    credit: Credit = Field(default_factory=Credit, description="token weights inside a trajectory")
 
 
 class EfficiencyPhase(Sampled):
@@ -150,4 +218,6 @@ def _loss(**terms: dict[str, Any]) -> dict[str, LossTable]:
     return {name: LossTable.model_validate(options) for name, options in terms.items()}
 
 
-Phase = Annotated[SftPhase | RlPhase | DistillPhase | EfficiencyPhase, Field(discriminator="signal")]
+Phase = Annotated[
+    SftPhase | RlPhase | DistillPhase | TeacherPhase | JointPhase | EfficiencyPhase, Field(discriminator="signal")
+]

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from noria.core import registry
 from noria.core.errors import UserError
-from noria.core.recipe_phases import Phase
+from noria.core.recipe_phases import Phase, Sampled, SignalTable
 from noria.core.recipe_report import describe_plugin, unknown_key
 from noria.core.recipe_tables import LossTable, Plug, config_class, make_config
 
@@ -37,6 +37,20 @@ def resolve(recipe: Recipe) -> tuple[dict[str, Any], list[str]]:
             out[name] = LossTable.model_validate({**options, "coef": table.coef})
         return out
 
+    def signals(path: str, phase: Phase) -> dict[str, SignalTable]:
+        out: dict[str, SignalTable] = {}
+        for name, table in phase.use.items() if isinstance(phase, Sampled) else ():
+            options, lines = _filled(f"{path}.{name}", "signals", table.module(name), table.options)
+            faults.extend(lines)
+            out[name] = SignalTable.model_validate({**options, "type": table.type})
+        return out
+
+    def phase_of(name: str, phase: Phase) -> Phase:
+        update: dict[str, Any] = {"loss": terms(f"phase.{name}.loss", phase)}
+        if isinstance(phase, Sampled):
+            update["use"] = signals(f"phase.{name}.use", phase)
+        return phase.model_copy(update=update)
+
     student = {
         "engine": fill("student.engine", recipe.student.engine),
         "trainer": fill("student.trainer", recipe.student.trainer),
@@ -47,10 +61,7 @@ def resolve(recipe: Recipe) -> tuple[dict[str, Any], list[str]]:
         "sandbox": fill("sandbox", recipe.sandbox),
         "teachers": {name: fill(f"teachers.{name}", plug) for name, plug in recipe.teachers.items()},
         "env": {name: fill(f"env.{name}", plug) for name, plug in recipe.env.items()},
-        "phase": {
-            name: phase.model_copy(update={"loss": terms(f"phase.{name}.loss", phase)})
-            for name, phase in recipe.phase.items()
-        },
+        "phase": {name: phase_of(name, phase) for name, phase in recipe.phase.items()},
     }
     if recipe.supervisor.engine is not None:
         engine = fill("supervisor.engine", recipe.supervisor.engine)

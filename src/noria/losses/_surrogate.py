@@ -99,6 +99,9 @@ def discounted(values: Tensor, batch: Batch, denominators: Denominators, gamma: 
     """Σ_{s >= t} gamma^{rank(s) - rank(t)} values_s over the trained tokens of each rollout, [T] without gradient.
 
     The rank counts trained tokens only: an observation between two actions costs no discount.
+
+    Raises:
+        ValueError: gamma > 0 and a rollout that does not lie whole in the micro-batch.
     """
     if gamma == 0:
         return values

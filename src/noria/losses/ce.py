@@ -6,6 +6,7 @@ from noria.losses.base import Batch, Denominators, Family, LossConfig, LossOutpu
 
 SLOT = "loss"
 SOURCE = "maximum likelihood; MOPD uses it for supervised fine-tuning"
+FAMILY: Family = ""
 
 
 class Config(LossConfig):
@@ -16,7 +17,7 @@ class CrossEntropy:
     """Built term: l = -log pi; reads no optional stream, neither advantages nor old policies."""
 
     needs: tuple[str, ...] = ()
-    family: Family = ""
+    family: Family = FAMILY
 
     def __init__(self, config: Config) -> None:
         self.config = config

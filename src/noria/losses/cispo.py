@@ -9,6 +9,9 @@ from noria.losses.base import Batch, Denominators, Family, LossOutput, masked, r
 
 SLOT = "loss"
 SOURCE = "MiniMax-M1 2506.13585"
+FAMILY: Family = "rl"
+#: It speaks of sampled tokens only, so it may not train tokens that the policy did not sample as they stand.
+ON_POLICY = True
 
 
 class Config(RatioConfig):
@@ -29,7 +32,7 @@ class Cispo:
     """Built term: l = -sg[clip(rho)] * A * log pi; reads no optional stream."""
 
     needs: tuple[str, ...] = ()
-    family: Family = "rl"
+    family: Family = FAMILY
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -7,6 +7,9 @@ from noria.losses.base import Batch, Denominators, Family, LossOutput, masked
 
 SLOT = "loss"
 SOURCE = "PPO 1707.06347, GRPO 2402.03300, DAPO 2503.14476, GSPO 2507.18071, dual clip 1912.09729"
+FAMILY: Family = "rl"
+#: It speaks of sampled tokens only, so it may not train tokens that the policy did not sample as they stand.
+ON_POLICY = True
 
 
 class Config(SurrogateConfig):
@@ -17,7 +20,7 @@ class Clipped:
     """Built term; see `Config`. Reads no optional stream."""
 
     needs: tuple[str, ...] = ()
-    family: Family = "rl"
+    family: Family = FAMILY
 
     def __init__(self, config: Config) -> None:
         self.config = config

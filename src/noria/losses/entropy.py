@@ -6,6 +6,7 @@ from noria.losses.base import Batch, Denominators, Family, LossConfig, LossOutpu
 
 SLOT = "loss"
 SOURCE = "A3C 1602.01783, PPO 1707.06347"
+FAMILY: Family = ""
 
 
 class Config(LossConfig):
@@ -16,7 +17,7 @@ class Entropy:
     """Built term: l = -H; reads `entropy` (with gradient)."""
 
     needs: tuple[str, ...] = ("entropy",)
-    family: Family = ""
+    family: Family = FAMILY
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from noria.losses._vocabulary import VocabularyLoss, kl
-from noria.losses.base import LossConfig
+from noria.losses.base import Family, LossConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 SLOT = "loss"
 SOURCE = "GKD 2306.13649"
+FAMILY: Family = "opd"
 
 
 class Config(LossConfig):

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 SLOT = "loss"
 SOURCE = "Mach-Mind-4-Flash eq. 5-9; kl_discount: tinker-cookbook"
+FAMILY: Family = "opd"
+#: It speaks of sampled tokens only, so it may not train tokens that the policy did not sample as they stand.
+ON_POLICY = True
 
 
 class Config(SurrogateConfig):
@@ -37,7 +40,7 @@ class Config(SurrogateConfig):
 class K1PolicyGradient:
     """Built term; reads `logp_teacher`, and `position` for a discount."""
 
-    family: Family = "opd"
+    family: Family = FAMILY
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -7,6 +7,7 @@ from noria.losses.base import Batch, Denominators, Family, LossOutput
 
 SLOT = "loss"
 SOURCE = "InstructGPT 2203.02155; estimators: Schulman, Approximating KL divergence"
+FAMILY: Family = ""
 
 
 class Config(EstimatorConfig):
@@ -17,7 +18,7 @@ class ReferenceKl:
     """Built term; reads `logp_ref`."""
 
     needs: tuple[str, ...] = ("logp_ref",)
-    family: Family = ""
+    family: Family = FAMILY
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -7,6 +7,9 @@ from noria.losses.base import Batch, Denominators, Family, LossOutput
 
 SLOT = "loss"
 SOURCE = "Skill-SD 2604.10674 (importance-weighted k3); estimators: Schulman, Approximating KL divergence"
+FAMILY: Family = "opd"
+#: It speaks of sampled tokens only, so it may not train tokens that the policy did not sample as they stand.
+ON_POLICY = True
 
 
 class Config(EstimatorConfig):
@@ -17,7 +20,7 @@ class TeacherKl:
     """Built term; reads `logp_teacher`."""
 
     needs: tuple[str, ...] = ("logp_teacher",)
-    family: Family = "opd"
+    family: Family = FAMILY
 
     def __init__(self, config: Config) -> None:
         self.config = config

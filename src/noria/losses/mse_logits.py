@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from noria.losses._vocabulary import VocabularyLoss
-from noria.losses.base import LossConfig
+from noria.losses.base import Family, LossConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 SLOT = "loss"
 SOURCE = "Mach-Mind-4-Flash (MSE); Kim et al. 2105.08919"
+FAMILY: Family = "opd"
 
 
 class Config(LossConfig):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from noria.losses._vocabulary import VocabularyLoss, kl
-from noria.losses.base import LossConfig
+from noria.losses.base import Family, LossConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 SLOT = "loss"
 SOURCE = "DeepSeek-V4 section 5.2.2; GKD 2306.13649"
+FAMILY: Family = "opd"
 
 
 class Config(LossConfig):

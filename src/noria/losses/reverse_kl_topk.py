@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from noria.losses._vocabulary import VocabularyLoss, kl, top_with_tail
-from noria.losses.base import LossConfig
+from noria.losses.base import Family, LossConfig
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 SLOT = "loss"
 SOURCE = "NeoHorse-1 2609.08183; tail bucket: verl issue 7856"
+FAMILY: Family = "opd"
 
 
 class Config(LossConfig):

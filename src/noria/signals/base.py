@@ -6,8 +6,9 @@ groups, in float64, and never touches a model. Every file has `SLOT`, `Config` a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,79 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 #: One group's rewards (None: unknown) -> one advantage per rollout.
 Advantage: TypeAlias = Callable[[Sequence[float | None]], Floats]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """One rollout as a token weight sees it: streams [T], those of policies in nats and read where `mask` is on.
+
+    `spans` are the half-open token spans of key actions.
+    """
+
+    mask: Bools
+    roles: tuple[str, ...]
+    logp_mu: Floats
+    logp_old: Floats
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Played:
+    """One rollout as a group reward sees it.
+
+    `length` counts generated tokens without observations, `parts` is what the verifier measured, `logp` and `logp_ref`
+    are log-probabilities [n] of the generated tokens under the sampler and the frozen reference (empty where no
+    reward of the phase asks for a reference), `turns` the assistant messages.
+    """
+
+    length: int
+    truncated: bool
+    parts: Mapping[str, float] = field(default_factory=dict)
+    turns: int = 0
+    logp: Floats = field(default_factory=lambda: np.zeros(0))
+    logp_ref: Floats = field(default_factory=lambda: np.zeros(0))
+
+
+@dataclass(frozen=True)
+class Begin:
+    """How a rollout is to start and end: after `turns` of the expert's messages, and after `max_turns` in all (0 = the
+    recipe's own bound)."""
+
+    turns: int = 0
+    max_turns: int = 0
+
+
+class Weight(Protocol):
+    """SLOT "weight": a factor >= 0 per token [T]. `family` says which terms it concerns: "rl", "opd", or "" for all."""
+
+    family: Literal["rl", "opd", ""]
+
+    def weigh(self, tokens: Tokens) -> Floats: ...
+
+
+class Reward(Protocol):
+    """SLOT "reward": final rewards of one group [G] from the rewards so far; None is unknown and stays so."""
+
+    needs_reference: bool
+
+    def shape(self, rewards: Sequence[float | None], group: Sequence[Played]) -> list[float | None]: ...
+
+
+class Controller(Protocol):
+    """SLOT "controller": sets one coefficient while the phase goes on; `target` is alpha, beta or a term's name."""
+
+    target: str
+
+    def value(self, step: int, steps: int, configured: float) -> float: ...
+    def observe(self, facts: Mapping[str, float]) -> None: ...
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """A signal that a continued run must find as it was left; `state` is plain data."""
+
+    def state(self) -> dict[str, Any]: ...
+    def restore(self, state: Mapping[str, Any]) -> None: ...
 
 
 class SignalConfig(BaseModel):

@@ -10,6 +10,7 @@ from pydantic import Field
 from noria.signals.base import SignalConfig, flat, known
 
 SLOT = "transform"
+SOURCE = "DAPO 2503.14476"
 
 
 class Config(SignalConfig):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from noria.signals.base import Floats, SignalConfig, over_known
 
 SLOT = "advantage"
+SOURCE = "Dr.GRPO 2503.20783"
 
 
 class Config(SignalConfig):

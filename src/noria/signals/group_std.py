@@ -10,14 +10,13 @@ from pydantic import Field
 from noria.signals.base import Floats, SignalConfig, over_known
 
 SLOT = "advantage"
+SOURCE = "GRPO 2402.03300, equation 2 of Claw"
 
 
 class Config(SignalConfig):
     """Constants of the standardisation."""
 
-    eps: float = Field(
-        default=1e-6, ge=0, description="Added to the standard deviation (GRPO implementations: 1e-6)."
-    )
+    eps: float = Field(default=1e-6, ge=0, description="Added to the standard deviation (GRPO implementations: 1e-6).")
     ddof: Literal[0, 1] = Field(
         default=0,
         description="0: population std over the group (default); 1: sample std, as torch.std gives.",

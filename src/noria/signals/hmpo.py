@@ -9,17 +9,16 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from noria.signals.base import SignalConfig, flat, known
+from noria.signals.base import Played, SignalConfig, flat, known
 
 SLOT = "reward"
+SOURCE = "Mach-Mind-4-Flash eq. 4 (HMPO)"
 
 
 class Config(SignalConfig):
     """Constants of R_token = min(1, cos(pi n / 2b) + lam)."""
 
-    lam: float = Field(
-        default=0.8, ge=0, le=1, description="Offset of the cosine (HMPO: 0.8): the pay at n = b."
-    )
+    lam: float = Field(default=0.8, ge=0, le=1, description="Offset of the cosine (HMPO: 0.8): the pay at n = b.")
     boundary: Literal["strict", "inclusive"] = Field(
         default="strict",
         description=(
@@ -53,9 +52,7 @@ class Hmpo:
     def __init__(self, config: Config) -> None:
         self.config = config
 
-    def __call__(
-        self, rewards: Sequence[float | None], lengths: Sequence[int], truncated: Sequence[bool]
-    ) -> HmpoGroup:
+    def __call__(self, rewards: Sequence[float | None], lengths: Sequence[int], truncated: Sequence[bool]) -> HmpoGroup:
         """Score one group [G].
 
         `rewards` are verifier outcomes (1 is correct, None unknown), `lengths` generated tokens without
@@ -79,6 +76,13 @@ class Hmpo:
             silent=flat(np.array(judged, dtype=np.float64)),
             drop=not spans,
         )
+
+    needs_reference = False
+
+    def shape(self, rewards: Sequence[float | None], group: Sequence[Played]) -> list[float | None]:
+        """The same as a group reward; a group without a correct rollout becomes unknown, so that it is dropped."""
+        paid = self(rewards, [played.length for played in group], [played.truncated for played in group])
+        return [None] * len(group) if paid.drop else list(paid.rewards)
 
     def _token_reward(self, length: int, budget: float) -> float:
         paid = length < budget or (self.config.boundary == "inclusive" and length <= budget)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from noria.signals.base import Floats, SignalConfig, mean_one
+from noria.signals.base import Floats, SignalConfig, Tokens, mean_one
 
 SLOT = "weight"
+SOURCE = "Flash loop U2-7"
 
 
 class Config(SignalConfig):
@@ -24,6 +26,8 @@ class Config(SignalConfig):
 
 class KeyActionWeight:
     """Built token weight."""
+
+    family: Literal["rl", "opd", ""] = "rl"
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -43,6 +47,9 @@ class KeyActionWeight:
                 raise ValueError(f"key-action span must lie in [0, {len(action)}]: got {start}:{end}")
             weights[start:end] = self.config.kappa
         return mean_one(weights, action)
+
+    def weigh(self, tokens: Tokens) -> Floats:
+        return self(tokens.mask.astype(int).tolist(), tokens.spans)
 
 
 def build(config: Config) -> KeyActionWeight:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from noria.signals.base import Floats, SignalConfig, over_known
 
 SLOT = "advantage"
+SOURCE = "RLOO 2402.14740"
 
 
 class Config(SignalConfig):

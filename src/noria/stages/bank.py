@@ -1,13 +1,39 @@
-"""The bank of teachers that score tokens: loaded on demand, in teacher order inside a batch, one resident at a time."""
+"""The bank of teachers that score tokens: loaded on demand, in teacher order inside a batch, one resident at a time.
+
+What stays of a teacher after it has scored are numbers per token, and, where a loss reads the whole vocabulary, its
+hidden states at the tokens that carry loss. Its head is loaded again when such a loss runs; one head is held at a time.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any, Protocol
 
+import numpy as np
+import torch
+
+from noria.teachers.frozen import Frozen
 from noria.trainers.local import LocalTrainer
-from noria.trainers.rows import Row
+from noria.trainers.rows import Row, Scored, trained_positions
+
+#: Names under which a checkpoint keeps its head; the second where it is tied to the embedding.
+HEADS = ("lm_head.weight", "model.embed_tokens.weight")
+
+
+class Source(Protocol):
+    """Where a teacher's weights come from; see `teachers/`."""
+
+    folder: Path | None
+    gold: bool
+
+    def tick(self, step: int, student: Callable[[], Mapping[str, Any]]) -> None: ...
+    def data(self) -> bytes: ...
+    def state(self) -> dict[str, Any]: ...
+    def restore(self, state: Mapping[str, Any]) -> None: ...
 
 
 class ModelBank:
@@ -15,26 +41,169 @@ class ModelBank:
 
     Args:
         scorer: a model of the teachers' shape, whose weights are replaced.
-        folders: the checkpoint of each route.
+        teachers: the checkpoint, or the source, of each route.
         temperature: teachers are scored at temperature 1 unless configured.
+        reference: the checkpoint that `logp_ref` is of.
+        shares: weight of each route in every sample, made to sum to 1; None = each row has its own route's alone.
+        student: whose weights moving teachers follow.
+        make: builds a model from a folder, for teachers of another shape than the scorer's.
+        home: the folder that the scorer was built from; needed with `make`.
     """
 
-    def __init__(self, scorer: LocalTrainer, folders: Sequence[Path], temperature: float = 1.0) -> None:
-        self.scorer, self.folders, self.temperature = scorer, list(folders), temperature
+    def __init__(
+        self,
+        scorer: LocalTrainer,
+        teachers: Sequence[Path | Source],
+        temperature: float = 1.0,
+        reference: Path | None = None,
+        shares: Sequence[float] | None = None,
+        student: LocalTrainer | None = None,
+        make: Callable[[Path], LocalTrainer] | None = None,
+        home: Path | None = None,
+    ) -> None:
+        self.scorer, self.temperature, self.student, self.make = scorer, temperature, student, make
+        self.sources: list[Source] = [Frozen(t) if isinstance(t, Path) else t for t in teachers]
+        self.shares = None if shares is None else [share / sum(shares) for share in shares]
+        self.reference = None if reference is None else len(self.sources)
+        if reference is not None:
+            self.sources.append(Frozen(reference))
         self.loads: Counter[int] = Counter()
+        self.head_loads: Counter[int] = Counter()
         self._resident: int | None = None
+        self._head: tuple[int, torch.Tensor] | None = None
+        self.home, self._shape = home, home
+        self._ticks = 0
 
-    def score(self, rows: Sequence[Row]) -> None:
-        """Fill `logp_teacher` of every row from its own route's teacher."""
-        for route in sorted({row.route for row in rows}):
-            mine = [row for row in rows if row.route == route]
+    def tick(self) -> None:
+        """Let moving teachers follow the student; once per step, before it is scored."""
+        for route, source in enumerate(self.sources):
+            if source.folder is None:
+                assert self.student is not None
+                source.tick(self._ticks, self._student_tensors)
+                self._resident = None if self._resident == route else self._resident
+                self._head = None
+        self._ticks += 1
+
+    def score(self, rows: Sequence[Row], states: bool = False) -> None:
+        """Fill `logp_teacher` of every row from its own route's teacher, or the weighted sum over all of them.
+
+        With `states` the hidden states at the trained tokens are kept too. Teachers are loaded in order, each once.
+        """
+        if self.shares is None:
+            parts = {
+                route: [row for row in rows if row.route == route] for route in sorted({row.route for row in rows})
+            }
+        else:
+            parts = {route: list(rows) for route, share in enumerate(self.shares) if share > 0}
+            for row in rows:
+                row.logp_teacher = np.zeros(len(row))
+        for row in rows:
+            row.scored = []
+        for route, mine in parts.items():
             self._load(route)
-            for row, logp in zip(mine, self.scorer.score(mine, self.temperature), strict=True):
-                row.logp_teacher = logp
+            seen = [_as_seen(row) for row in mine]
+            for row, read, logp in zip(mine, seen, self.scorer.score(seen, self.temperature), strict=True):
+                own = logp if row.seen is None else np.where(row.mask, logp[row.seen.at], 0.0)
+                row.logp_teacher = own if self.shares is None else row.logp_teacher + self.shares[route] * own
+                assert read.mask.sum() == row.mask.sum()
+            if states:
+                share = 1.0 if self.shares is None else self.shares[route]
+                head = replace(self.scorer.head(f"route {route}", self.temperature), load=partial(self.head, route))
+                for row, hidden in zip(mine, self.scorer.states(seen), strict=True):
+                    row.scored.append(Scored(head, hidden, trained_positions(row), share))
+
+    def refer(self, rows: Sequence[Row]) -> None:
+        """Fill `logp_ref` of every row from the frozen reference."""
+        assert self.reference is not None
+        self._load(self.reference)
+        for row, logp in zip(rows, self.scorer.score(rows, self.temperature), strict=True):
+            row.logp_ref = logp
+
+    def head(self, route: int) -> torch.Tensor:
+        """The head [V, D] of a route's teacher; the one held is not loaded again."""
+        if self._head is None or self._head[0] != route:
+            self._head = (route, _head_of(self.sources[route]))
+            self.head_loads[route] += 1
+        return self._head[1]
+
+    def generate(
+        self, route: int, rows: Sequence[Row], max_new: int, end_ids: Sequence[int], seed: int
+    ) -> list[list[int]]:
+        """What the route's teacher says after each row."""
+        from noria.trainers.generate import continued
+
+        self._load(route)
+        return [
+            continued(self.scorer.model, row.ids.tolist(), max_new, end_ids, 1.0, seed + i)
+            for i, row in enumerate(rows)
+        ]
+
+    def overlap(self, rows: Sequence[Row], k: int = 16) -> float:
+        """|TopK_T ∩ TopK_S| / K, the mean over the rows' trained tokens: how alike both see the next token."""
+        assert self.student is not None
+        shared = []
+        mine = self.student.head()
+        for row, hidden in zip(rows, self.student.states(rows), strict=True):
+            for scored in row.scored[:1]:
+                pairs = ((mine, hidden), (scored.head, scored.hidden))
+                ours, theirs = (head.logits(states, head.load().detach()).topk(k, -1).indices for head, states in pairs)
+                shared.append((ours[:, :, None] == theirs[:, None, :]).any(-1).float().mean(-1))
+        return float(torch.cat(shared).mean()) if shared else 0.0
+
+    def state(self) -> dict[str, Any]:
+        """What a continued run must restore: where the moving teachers stand."""
+        return {"ticks": self._ticks, "sources": [source.state() for source in self.sources]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._ticks = int(state["ticks"])
+        for source, saved in zip(self.sources, state["sources"], strict=True):
+            source.restore(saved)
+        self._resident = self._head = None
+
+    def _student_tensors(self) -> Mapping[str, Any]:
+        from safetensors.torch import load
+
+        assert self.student is not None
+        return load(self.student.weights())
 
     def _load(self, route: int) -> None:
         if self._resident == route:
             return
-        self.scorer.load_weights((self.folders[route] / "model.safetensors").read_bytes())
+        source = self.sources[route]
+        folder = source.folder or self.home
+        if self.make is not None and folder is not None and _shape(folder) != _shape(self._shape):
+            self.scorer, self._shape = self.make(folder), folder
+        if source.folder is None or (source.folder / "model.safetensors").is_file():
+            self.scorer.load_weights(source.data())
+        elif self.make is not None:
+            self.scorer = self.make(source.folder)  # a checkpoint in several files
         self._resident = route
         self.loads[route] += 1
+
+
+def _as_seen(row: Row) -> Row:
+    """The row as its teacher reads it: the same tokens marked, wherever they stand there."""
+    if row.seen is None:
+        return row
+    mask = np.zeros(len(row.seen.ids), dtype=np.int64)
+    mask[row.seen.at[row.mask]] = 1
+    return Row.plain(row.seen.ids.tolist(), mask.tolist(), row.group, row.route)
+
+
+def _shape(folder: Path | None) -> bytes | None:
+    """What tells models of different shapes apart."""
+    file = None if folder is None else folder / "config.json"
+    return file.read_bytes() if file is not None and file.is_file() else None
+
+
+def _head_of(source: Source) -> torch.Tensor:
+    from safetensors import safe_open
+    from safetensors.torch import load
+
+    if source.folder is None or not (source.folder / "model.safetensors").is_file():
+        tensors = load(source.data())
+        return next(tensors[name] for name in HEADS if name in tensors)
+    with safe_open(str(source.folder / "model.safetensors"), framework="pt") as file:
+        names = set(file.keys())
+        found: torch.Tensor = file.get_tensor(next(name for name in HEADS if name in names))
+    return found

@@ -18,8 +18,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,10 @@ class TaskSource:
         return self.tasks[world][int(order[at])]
 
 
+def _unchanged(job: Job) -> Job:
+    return job
+
+
 @dataclass
 class Actor:
     """The learner's side of the actor: what is admitted, in flight and finished, by group."""
@@ -73,6 +78,8 @@ class Actor:
     owed: dict[str, Job] = field(default_factory=dict)
     retried: dict[str, int] = field(default_factory=dict)
     weights: Load | None = None
+    #: makes a job what the phase wants at this step
+    shape: Callable[[Job], Job] = _unchanged
 
     def admit(self, upto: int) -> None:
         """Send groups until `upto` groups were ever admitted."""
@@ -81,7 +88,7 @@ class Actor:
             task = self.source.task(self.admitted)
             for k in range(self.rollouts):
                 key = f"g{self.admitted}/{k}"
-                jobs.append(Job(key, task, derive(self.seed, self.admitted, k)))
+                jobs.append(self.shape(Job(key, task, derive(self.seed, self.admitted, k))))
             self.admitted += 1
         if jobs:
             self.owed |= {job.id: job for job in jobs}
@@ -166,6 +173,8 @@ class Phase:
         terms = build_terms(c)
         while step < c.steps:
             began = time.monotonic()
+            coefficients = self.signal.begin(step)
+            actor.shape = partial(self.signal.job, step=step)
             ahead = (1 + c.max_staleness) * c.prompts_per_step
             rows, groups, facts = self._collect(actor, cursor, ahead)
             waited = time.monotonic() - began
@@ -173,7 +182,8 @@ class Phase:
             # What begins before the weights move may be trained `max_staleness` steps from here, no later.
             if step + 1 < c.steps:
                 actor.admit(cursor + c.max_staleness * c.prompts_per_step)
-            facts |= self._learn(rows, terms, step)
+            facts |= self._learn(rows, terms, coefficients, step)
+            self.signal.observe(facts)
             step += 1
             consumed += [[g, self.source.task(g).id] for g in groups]
             self._save(step, cursor, consumed)
@@ -207,7 +217,9 @@ class Phase:
     def _version_now(actor: Actor) -> int:
         return actor.weights.version if actor.weights else 0
 
-    def _learn(self, rows: list[Row], terms: Mapping[str, Loss], step: int) -> dict[str, float]:
+    def _learn(
+        self, rows: list[Row], terms: Mapping[str, Loss], coefficients: Mapping[str, float], step: int
+    ) -> dict[str, float]:
         c = self.config
         facts: dict[str, float] = {"rows": float(len(rows))}
         if not rows:
@@ -216,7 +228,6 @@ class Phase:
             row.logp_old = logp
         facts |= self.signal.prepare(rows)
         self.trainer.set_lr(c.lr * schedule(c, step))
-        coefficients = {name: table.coef for name, table in c.loss.items()}
         found: list[dict[str, float]] = []
         for part in split(rows, c.minibatches, derive(self.ctx.recipe.seed, self.label, step)):
             found.append(
@@ -230,13 +241,15 @@ class Phase:
 
     def _save(self, step: int, cursor: int, consumed: list[list[Any]]) -> None:
         state = {"trainer": self.trainer.state(), "step": step, "cursor": cursor, "consumed": consumed}
-        save_state(self.work.path / STATE, state)
+        save_state(self.work.path / STATE, state | {"signal": self.signal.state()})
 
     def _restore(self) -> tuple[int, int, list[list[Any]]]:
         state = load_state(self.work.path / STATE)
         if state is None:
             return 0, 0, []
         self.trainer.restore(state["trainer"])
+        if "signal" in state:
+            self.signal.restore(state["signal"])
         return state["step"], state["cursor"], state["consumed"]
 
 

@@ -46,7 +46,8 @@ class Job:
 
     `id` becomes the trajectory's. With `strategy` a scripted policy plays, with `script` these messages are said
     one after the other; else the engine samples, under `hint` if given. `start` continues another trajectory from
-    just before its turn `start_turn`, or from `start_token` of its record, which lies inside that turn.
+    just before its turn `start_turn`, or from `start_token` of its record, which lies inside that turn. `max_turns`
+    bounds its turns more tightly than the limits do (0 = it does not).
     """
 
     id: str
@@ -59,6 +60,7 @@ class Job:
     start: Trajectory | None = None
     start_turn: int = 0
     start_token: int | None = None
+    max_turns: int = 0
 
 
 @dataclass(slots=True)
@@ -265,7 +267,7 @@ class Roller:
         live.turns.append(Turn(message, "" if seen.done else seen.text, *span))
         if seen.done:
             return self._finish(live, "done")
-        if len(live.turns) >= self.limits.max_turns:
+        if len(live.turns) >= (live.job.max_turns or self.limits.max_turns):
             return self._finish(live, "turn_limit")
         piece = self.renderer.observation(seen.text)
         if len(live.record) + len(piece.ids) + 2 >= self.limits.max_tokens:

@@ -1,7 +1,7 @@
 """Phase signals: what turns a finished group of rollouts into rows with advantages and weights.
 
 Each class here fills one slot of the training loop (`stages.loop`), which knows none of them by name:
-`reward` scores a group, `annotate` gives its rows their signal, `prepare` adds what needs a model.
+`begin` sets coefficients, `rows` gives a group's rows their signal, `prepare` adds what needs a model.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from typing import Any, Protocol
 import numpy as np
 
 from noria.core import registry
-from noria.core.recipe_phases import DistillPhase, EfficiencyPhase, RlPhase, Sampled
+from noria.core.recipe_phases import Distilled, DistillPhase, EfficiencyPhase, JointPhase, RlPhase, Sampled
 from noria.core.types import Trajectory
 from noria.losses.base import Batch
-from noria.signals import hmpo, teacher_k1, tis
+from noria.signals import hmpo
+from noria.signals.base import Floats, Played
 from noria.signals.key_action import Config as KeyActionConfig
 from noria.signals.key_action import KeyActionWeight
 from noria.stages import rows as rows_of
 from noria.stages.bank import ModelBank
-from noria.trainers.rows import Row
+from noria.stages.distil import Distillation, Means
+from noria.stages.hooks import Hooks
+from noria.stages.roller import Job
+from noria.trainers.rows import Channel, Row, own_channel
 
 
 class Signal(Protocol):
@@ -29,66 +33,135 @@ class Signal(Protocol):
     #: rewrites a micro-batch once the current log-probabilities are known; None = nothing to rewrite
     rewrite: Callable[[Batch], Batch] | None
 
+    def begin(self, step: int) -> dict[str, float]:
+        """The coefficient of each loss term at a step; called before the step's rollouts are collected."""
+        ...
+
+    def job(self, job: Job, step: int) -> Job:
+        """A rollout's job as the phase wants it."""
+        ...
+
     def rows(self, group: int, rollouts: Sequence[Trajectory]) -> list[Row]:
         """Rows of one finished group; empty where the group teaches nothing."""
         ...
 
-    def prepare(self, rows: Sequence[Row]) -> dict[str, float]:
-        """Fill in what needs a model, once `logp_old` is known; returns metrics."""
+    def prepare(self, rows: list[Row]) -> dict[str, float]:
+        """Fill in what needs a model, once `logp_old` is known; may change the list; returns metrics."""
         ...
+
+    def observe(self, facts: Mapping[str, float]) -> None:
+        """The metrics of a step that is over."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """What a continued phase must restore."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None: ...
 
 
 class GroupAdvantage:
-    """Group-relative policy gradient with key-action credit and truncated importance weights."""
+    """Group-relative policy gradient: rewards shaped, then compared in the group; credit; token weights."""
 
     rewrite: Callable[[Batch], Batch] | None = None
 
     def __init__(
-        self, phase: RlPhase, worlds: Mapping[str, Any], key_kinds: Mapping[str, Sequence[str]]
+        self,
+        phase: RlPhase | JointPhase | EfficiencyPhase,
+        worlds: Mapping[str, Any],
+        key_kinds: Mapping[str, Sequence[str]],
+        hooks: Hooks | None = None,
+        bank: ModelBank | None = None,
     ) -> None:
-        module = registry.resolve("signals", phase.signal)
+        named = {"joint": getattr(phase, "advantage", ""), "hmpo": "group_mean"}.get(phase.signal, phase.signal)
+        module = registry.resolve("signals", named)
         self.advantage = module.build(module.Config())
-        self.credit = KeyActionWeight(KeyActionConfig(kappa=phase.credit.key_action))
-        self.tis = tis.Tis(tis.Config(cap=phase.tis_cap))
-        self.worlds, self.key_kinds = worlds, key_kinds
+        kappa = 1.0 if isinstance(phase, EfficiencyPhase) else phase.credit.key_action
+        self.credit = KeyActionWeight(KeyActionConfig(kappa=kappa))
+        self.worlds, self.key_kinds, self.bank = worlds, key_kinds, bank
+        self.hooks = hooks or Hooks(phase)
+        self.refers = needs_reference(phase)
+
+    def begin(self, step: int) -> dict[str, float]:
+        return self.hooks.begin(step)
+
+    def job(self, job: Job, step: int) -> Job:
+        return self.hooks.job(job, step)
 
     def rewards(self, rollouts: Sequence[Trajectory]) -> list[float | None]:
-        """The verifier's rewards; None where unknown."""
-        return [t.outcome.reward for t in rollouts]
+        """The verifier's rewards, shaped by what the phase uses; None where unknown."""
+        rewards = [t.outcome.reward for t in rollouts]
+        if self.hooks.rewards:
+            group = self._played(rollouts)
+            for shaper in self.hooks.rewards:
+                rewards = shaper.shape(rewards, group)
+        return rewards
+
+    def _played(self, rollouts: Sequence[Trajectory]) -> list[Played]:
+        rows = [rows_of.sampled(t, 0) for t in rollouts]
+        if any(shaper.needs_reference for shaper in self.hooks.rewards):
+            assert self.bank is not None
+            self.bank.refer(rows)
+        out = []
+        for t, row in zip(rollouts, rows, strict=True):
+            reference = np.zeros(0) if row.logp_ref is None else row.logp_ref[row.mask]
+            out.append(
+                Played(
+                    t.record.action_tokens, t.stop == "token_limit", t.outcome.parts, len(t.turns),
+                    row.logp_mu[row.mask], reference,
+                )
+            )  # fmt: skip
+        return out
+
+    def advantages(self, rollouts: Sequence[Trajectory]) -> Floats:
+        """One per rollout; exactly 0 where it teaches nothing."""
+        found: Floats = self.advantage(self.rewards(rollouts))
+        return np.where([t.outcome.known for t in rollouts], found, 0.0)
 
     def rows(self, group: int, rollouts: Sequence[Trajectory]) -> list[Row]:
-        advantages = self.advantage(self.rewards(rollouts))
-        out = []
-        for trajectory, advantage in zip(rollouts, advantages, strict=True):
-            if not trajectory.outcome.known or advantage == 0.0:
-                continue
-            row = rows_of.sampled(trajectory, group)
-            row.advantage[:] = advantage
-            row.weight = self.credit(row.mask.astype(int).tolist(), self.spans(trajectory))
-            out.append(row)
-        return rows_of.kept(out)
+        pairs = zip(rollouts, self.advantages(rollouts), strict=True)
+        return rows_of.kept([self.row(t, group, advantage) for t, advantage in pairs if advantage != 0.0])
+
+    def row(self, trajectory: Trajectory, group: int, advantage: float, route: int = 0) -> Row:
+        """The row of one rollout with its advantage and its credit."""
+        row = rows_of.sampled(trajectory, group, route)
+        row.advantage[:] = advantage
+        row.spans = tuple(self.spans(trajectory))
+        row.weight = self.credit(row.mask.astype(int).tolist(), row.spans)
+        row.roles, row.solved = trajectory.record.roles, trajectory.solved
+        return row
 
     def spans(self, trajectory: Trajectory) -> list[tuple[int, int]]:
         """Token spans of the turns whose kind the supervisor found decisive in this world."""
         world = trajectory.task.world
         decisive = self.key_kinds.get(world, ())
+        if not decisive:
+            return []
         kind = self.worlds[world].kind
         return [(t.token_start, t.token_end) for t in trajectory.turns if kind(t.message) in decisive]
 
-    def prepare(self, rows: Sequence[Row]) -> dict[str, float]:
-        return correct_engine(rows, self.tis)
+    def prepare(self, rows: list[Row]) -> dict[str, float]:
+        if self.refers:
+            assert self.bank is not None
+            self.bank.refer(rows)
+        return self.hooks.weigh(rows)
+
+    def observe(self, facts: Mapping[str, float]) -> None:
+        self.hooks.observe(facts)
+
+    def state(self) -> dict[str, Any]:
+        return {"hooks": self.hooks.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.hooks.restore(state["hooks"])
 
 
 class Efficiency(GroupAdvantage):
     """HMPO: among the correct rollouts of a group the shorter are paid; a group statistic, then group mean."""
 
-    def __init__(self, phase: EfficiencyPhase) -> None:
-        module = registry.resolve("signals", "group_mean")
-        self.advantage = module.build(module.Config())
+    def __init__(self, phase: EfficiencyPhase, hooks: Hooks | None = None, bank: ModelBank | None = None) -> None:
+        super().__init__(phase, {}, {}, hooks, bank)
         self.pay = hmpo.Hmpo(hmpo.Config(lam=phase.offset, boundary=phase.boundary))
-        self.credit = KeyActionWeight(KeyActionConfig(kappa=1.0))
-        self.tis = tis.Tis(tis.Config(cap=phase.tis_cap))
-        self.worlds, self.key_kinds = {}, {}
         self.seen: list[hmpo.HmpoGroup] = []
 
     def rewards(self, rollouts: Sequence[Trajectory]) -> list[float | None]:
@@ -97,54 +170,70 @@ class Efficiency(GroupAdvantage):
         self.seen.append(paid)
         return [None] * len(rollouts) if paid.drop else list(paid.rewards)
 
-    def spans(self, trajectory: Trajectory) -> list[tuple[int, int]]:
-        return []
-
-    def prepare(self, rows: Sequence[Row]) -> dict[str, float]:
+    def prepare(self, rows: list[Row]) -> dict[str, float]:
         metrics = hmpo.diagnose(self.seen)
         self.seen = []
         return metrics | super().prepare(rows)
 
 
-class Distillation:
-    """k1 policy gradient towards the routed teacher's own log-probabilities of the student's tokens."""
+class Joint:
+    """alpha * L_OPD + beta * L_RL on the same rollouts; with either factor 0 it does exactly what the other does alone.
 
-    def __init__(self, phase: DistillPhase, bank: ModelBank, routes: Mapping[str, int]) -> None:
-        self.phase, self.bank, self.routes = phase, bank, routes
-        self.advantage = teacher_k1.TeacherK1(teacher_k1.Config(adv_ref=phase.adv_ref))
-        self.tis = tis.Tis(tis.Config(cap=phase.tis_cap))
-        self.rewrite: Callable[[Batch], Batch] | None = None
-        if phase.adv_ref == "current":
-            from noria.trainers.local import with_current_reference
+    A rollout that only one part can use (an unknown outcome, a group without variance) is seen by that part only.
+    """
 
-            self.rewrite = with_current_reference
+    rewrite: Callable[[Batch], Batch] | None = None
+
+    def __init__(self, rl: GroupAdvantage, opd: Distillation) -> None:
+        self.rl, self.opd, self.hooks = rl, opd, rl.hooks
+
+    def begin(self, step: int) -> dict[str, float]:
+        return self.opd.begin(step)
+
+    def job(self, job: Job, step: int) -> Job:
+        return self.hooks.job(job, step)
 
     def rows(self, group: int, rollouts: Sequence[Trajectory]) -> list[Row]:
-        # Hitting the token cap is no failure here, and neither is an unknown outcome: no reward is used.
-        return rows_of.kept([rows_of.sampled(t, group, self.routes[t.task.world]) for t in rollouts])
+        if not self.hooks.alpha:
+            return self.rl.rows(group, rollouts)
+        if not self.hooks.beta:
+            return self.opd.rows(group, rollouts)
+        out = []
+        for trajectory, advantage in zip(rollouts, self.rl.advantages(rollouts), strict=True):
+            row = self.opd.row(trajectory, group)
+            row.channels["opd"] = own_channel(row)
+            if advantage != 0.0:
+                own = self.rl.row(trajectory, group, advantage)
+                row.spans = own.spans
+                row.channels["rl"] = Channel(row.mask, own.weight, own.advantage)
+            out.append(row)
+        return rows_of.kept(out)
 
-    def prepare(self, rows: Sequence[Row]) -> dict[str, float]:
-        self.bank.score(rows)
-        metrics = correct_engine(rows, self.tis)
-        for name, route in self.routes.items():
-            mine = [row for row in rows if row.route == route]
-            for row in mine:
-                row.advantage = self.advantage(row.logp_teacher, row.logp_old)
-            if mine:
-                k1 = np.concatenate([row.logp_old - row.logp_teacher for row in mine])
-                mask = np.concatenate([row.mask for row in mine])
-                found = teacher_k1.monitors(k1, mask.astype(int).tolist())
-                metrics |= {f"distill/{key}/{name}": value for key, value in found.items()}
-        return metrics
+    def prepare(self, rows: list[Row]) -> dict[str, float]:
+        return self.opd.prepare(rows) if self.hooks.alpha else self.rl.prepare(rows)
+
+    def observe(self, facts: Mapping[str, float]) -> None:
+        self.hooks.observe(facts)
+
+    def state(self) -> dict[str, Any]:
+        return self.opd.state()
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.opd.restore(state)
 
 
-def correct_engine(rows: Sequence[Row], weight: tis.Tis) -> dict[str, float]:
-    """Multiply the truncated importance weight in; report how far the trainer is from the engine."""
-    gaps = [np.abs(row.logp_old - row.logp_mu)[row.mask] for row in rows]
-    for row in rows:
-        row.weight = row.weight * np.where(row.mask, weight(row.logp_old, row.logp_mu), 0.0)
-    every = np.concatenate(gaps) if gaps else np.zeros(1)
-    return {"logp_diff/mean": float(every.mean()), "logp_diff/max": float(every.max(initial=0.0))}
+def needs_reference(phase: Sampled) -> bool:
+    """Whether a term of the phase reads the frozen reference."""
+    return any(
+        "logp_ref" in registry.resolve("losses", name).build(table.config(name)).needs
+        for name, table in phase.loss.items()
+    )
+
+
+def needs_bank(phase: Sampled) -> bool:
+    """Whether the phase needs a second model: for teachers, or for the frozen reference."""
+    hooked = any(reward.needs_reference for reward in Hooks(phase).rewards)
+    return isinstance(phase, Distilled) or hooked or needs_reference(phase)
 
 
 def build(
@@ -153,12 +242,21 @@ def build(
     key_kinds: Mapping[str, Sequence[str]],
     bank: ModelBank | None,
     routes: Mapping[str, int],
+    means: Means | None = None,
 ) -> Signal:
     """The signal of a phase."""
-    if isinstance(phase, DistillPhase):
+    means = means or Means()
+    hooks = Hooks(phase, means.experts, means.max_turns)
+    if isinstance(phase, Distilled):
         assert bank is not None
-        return Distillation(phase, bank, routes)
+        opd = Distillation(phase, bank, routes, hooks, means)
+        if isinstance(phase, JointPhase):
+            return Joint(GroupAdvantage(phase, worlds, key_kinds, hooks, bank), opd)
+        return opd
     if isinstance(phase, EfficiencyPhase):
-        return Efficiency(phase)
+        return Efficiency(phase, hooks, bank)
     assert isinstance(phase, RlPhase)
-    return GroupAdvantage(phase, worlds, key_kinds)
+    return GroupAdvantage(phase, worlds, key_kinds, hooks, bank)
+
+
+__all__ = ["DistillPhase", "Distillation", "Efficiency", "GroupAdvantage", "Joint", "Means", "Signal", "build"]

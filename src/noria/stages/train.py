@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from noria.core.recipe_phases import (
-    DistillPhase,
+    Distilled,
     EfficiencyPhase,
     Phase,
     RlPhase,
@@ -23,7 +23,6 @@ from noria.core.recipe_phases import (
 from noria.core.types import Trajectory
 from noria.stages import rows as rows_of
 from noria.stages.analyze import load_analyses
-from noria.stages.bank import ModelBank
 from noria.stages.context import Context, derive, load_trajectories
 from noria.stages.hint import world_kinds
 from noria.stages.loop import (
@@ -36,7 +35,7 @@ from noria.stages.loop import (
 )
 from noria.stages.loop import Phase as Loop
 from noria.stages.pair import load_pairs
-from noria.stages.signals import build as build_signal
+from noria.stages.teach import of_fitting_difficulty, signal_of
 from noria.trainers.local import LocalTrainer
 from noria.trainers.rows import Row
 
@@ -75,7 +74,7 @@ def plan(ctx: Context) -> Iterator[tuple[Model, Callable[[], None]]]:
         label = "final" if i == last else _label(name, phase, used)
         used.add(label)
         folder = ctx.run.folder(ctx.name(name))
-        routes = experts.get(phase.route, {}) if isinstance(phase, DistillPhase) else {}
+        routes = experts.get(phase.route, {}) if isinstance(phase, Distilled) and isinstance(phase.route, str) else {}
         yield Model(label, folder, tuple(ctx.recipe.env)), _maker(ctx, name, phase, base, worlds, routes)
         base = folder
 
@@ -118,16 +117,12 @@ def make(
             # Supervised phases have seen the round's own tasks solved; what is left to learn shows on others.
             groups = phase.steps * phase.prompts_per_step * (1 + phase.max_refills)
             each = -(-groups // len(worlds))
-            tasks = {world: ctx.fresh_tasks(world, name, each) for world in worlds}
-            work.count_in(tasks=sum(map(len, tasks.values())))
-            numbers = {world: i for i, world in enumerate(routes)}
-            bank = None
-            if isinstance(phase, DistillPhase):
-                scorer: LocalTrainer = settings.module().build(config, base)
-                bank = ModelBank(scorer, list(routes.values()))
+            drawn = {world: ctx.fresh_tasks(world, name, each) for world in worlds}
+            work.count_in(tasks=sum(map(len, drawn.values())))
+            tasks = of_fitting_difficulty(ctx, work, name, phase, base, drawn)
             if isinstance(phase, RlPhase) and phase.sft_steps:
                 _warm_start(ctx, trainer, phase, worlds, work.path, artifact)
-            signal = build_signal(phase, ctx.worlds, key_kinds(ctx), bank, numbers)
+            signal = signal_of(ctx, work, name, phase, base, trainer, routes, tasks, key_kinds(ctx))
             Loop(ctx, work, phase, trainer, signal, TaskSource(tasks, ctx.seed(name, "order")), artifact).run()
         trainer.save(work.path, base)
         (work.path / STATE).unlink(missing_ok=True)

@@ -37,10 +37,11 @@ class Seen:
 
 @dataclass(slots=True)
 class Scored:
-    """A teacher's hidden states [n, D] that predict the row's n masked tokens (but the first), and its share."""
+    """A teacher's hidden states [n, D] that predict the row's tokens `at` [n], and the teacher's share."""
 
     head: Head
     hidden: torch.Tensor
+    at: NDArray[np.int64]
     share: float = 1.0
 
 
@@ -54,6 +55,7 @@ class Row:
     group      index of the prompt group; `route` index of the teacher
     logp_ref   frozen reference policy, where a term needs it
     solved     whether the rollout is known to have succeeded
+    roles      what each token is, where a token weight asks; `spans` token spans of its key actions
     channels   streams of single terms (by name) or families ("rl", "opd"); a term of a family without one takes no part
     seen       what the teacher reads, where that is not the row itself
     scored     cached states of the teachers
@@ -70,6 +72,8 @@ class Row:
     route: int = 0
     logp_ref: NDArray[np.float64] | None = None
     solved: bool = False
+    roles: tuple[str, ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
     channels: dict[str, Channel] = field(default_factory=dict)
     seen: Seen | None = None
     scored: list[Scored] = field(default_factory=list)
@@ -230,7 +234,7 @@ def with_states(batch: Batch, rows: Sequence[Row], micro: Micro, hidden: torch.T
                 by_head.setdefault(rows[i].scored[slot].head.name, []).append((i, start))
         for members in by_head.values():
             found = [rows[i].scored[slot] for i, _ in members]
-            at = [start + trained_positions(rows[i]) for i, start in members]
+            at = [start + scored.at for scored, (_, start) in zip(found, members, strict=True)]
             shares = np.repeat([scored.share for scored in found], [len(where) for where in at])
             teachers.append(
                 TeacherStates(
@@ -239,6 +243,11 @@ def with_states(batch: Batch, rows: Sequence[Row], micro: Micro, hidden: torch.T
                 )
             )  # fmt: skip
     return replace(batch, hidden=hidden, head=head, teachers=tuple(teachers))
+
+
+def own_channel(row: Row, mask: NDArray[np.bool_] | None = None) -> Channel:
+    """The row's own streams as a channel, under a mask of their own if one is given."""
+    return Channel(row.mask if mask is None else mask, row.weight, row.advantage)
 
 
 def trained_positions(row: Row) -> NDArray[np.int64]:

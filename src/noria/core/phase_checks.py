@@ -1,0 +1,111 @@
+"""Rules inside a sampled phase: which signals and losses can be right together. Reads plug-ins, imports none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from noria.core import registry
+from noria.core.errors import UserError
+
+if TYPE_CHECKING:
+    from noria.core.recipe_phases import Sampled
+
+#: Signals that have a field of their own in a phase.
+OWN_FIELD = {
+    "tis": "tis_cap", "key_action": "credit.key_action", "dynamic": "max_refills", "hmpo": 'signal = "hmpo"',
+    "teacher_k1": 'signal = "teacher_k1"', "group_mean": "signal", "group_std": "signal", "rloo": "signal",
+}  # fmt: skip
+SLOTS = ("weight", "reward", "controller", "rollout", "view", "takeover", "rewrite")
+#: Slots that need a teacher, and those that need rewards.
+TEACHER_SLOTS, REWARD_SLOTS = ("view", "takeover", "rewrite"), ("reward",)
+REFUSED_LOSSES = {
+    "k1": "the gradient of k1 as a loss is zero on average - use k1_pg (a policy gradient) or kl_teacher",
+    "k3": 'plain k3 has the gradient of the forward KL - use kl_teacher with estimator = "iw_k3"',
+    "mse": "half the square of k1 is no mean squared error of logits - use mse_logits, or kl_teacher with k2",
+}
+
+
+def check_use(phase: Sampled) -> None:
+    """Raises ValueError where a further signal does not fit its phase."""
+    distils, rewards = hasattr(phase, "route"), phase.signal in ("group_mean", "group_std", "rloo", "joint")  # type: ignore[attr-defined]
+    once: dict[str, str] = {}
+    for name, table in phase.use.items():
+        module = table.module(name)
+        if module in OWN_FIELD:
+            raise ValueError(f"use.{name} must not be {module!r}: it has a field of its own - set {OWN_FIELD[module]}")
+        slot = said("signals", module, "SLOT")
+        if slot is None:
+            continue  # unknown names are reported where plug-ins are checked
+        if slot not in SLOTS:
+            raise ValueError(f"use.{name} must fill one of {', '.join(SLOTS)}: {module!r} is of the slot {slot!r}")
+        if slot in TEACHER_SLOTS and not distils:
+            raise ValueError(
+                f'use.{name} needs a teacher, which signal = "{phase.signal}" has not - use signal = "teacher"'  # type: ignore[attr-defined]
+            )
+        if slot in REWARD_SLOTS and not rewards:
+            raise ValueError(
+                f'use.{name} shapes rewards, which signal = "{phase.signal}" does not use - remove it'  # type: ignore[attr-defined]
+            )
+        if slot in ("rollout", "view", "takeover", "rewrite") and slot in once:
+            raise ValueError(
+                f"use may hold one signal of the slot {slot!r}: got {once[slot]!r} and {name!r} - remove one"
+            )
+        once[slot] = name
+        if slot == "weight" and said("signals", module, "CORRECTS") and phase.tis_cap > 0:
+            raise ValueError(
+                f"use.{name} and tis_cap = {phase.tis_cap} both correct the engine's policy - set tis_cap = 0"
+            )
+        if slot == "controller":
+            _target(phase, name, table.options)
+    if "view" in once and "takeover" in once:
+        raise ValueError(
+            f"use.{once['view']} and use.{once['takeover']} both change what the student is trained on - remove one"
+        )
+
+
+def check_losses(phase: Sampled) -> None:
+    """Raises ValueError where a loss term of the phase cannot be right."""
+    signal = phase.signal  # type: ignore[attr-defined]
+    distils = hasattr(phase, "route")
+    slots = {said("signals", table.module(name), "SLOT"): name for name, table in phase.use.items()}
+    for name, table in phase.loss.items():
+        if name in REFUSED_LOSSES:
+            raise ValueError(f"loss.{name} is refused: {REFUSED_LOSSES[name]}")
+        family = said("losses", name, "FAMILY")
+        if family == "opd" and not distils:
+            raise ValueError(f'loss.{name} needs a teacher, which signal = "{signal}" has not - use signal = "teacher"')
+        if family == "rl" and signal == "teacher":
+            raise ValueError(
+                f'loss.{name} needs an advantage, which signal = "teacher" does not give: a divergence is no '
+                'advantage, it does not depend on the action - use loss.k1_pg, or signal = "joint"'
+            )
+        if "view" in slots and said("losses", name, "ON_POLICY"):
+            raise ValueError(
+                f"loss.{name} must not be used with use.{slots['view']}: under that view the tokens are not the "
+                "student's samples - use a divergence, as reverse_kl"
+            )
+        if table.options.get("kl_discount") and table.options.get("ratio", "token") != "token":
+            raise ValueError(
+                f"loss.{name}.kl_discount must not be set with a sequence ratio, which credits all tokens alike "
+                '- set ratio = "token"'
+            )
+    if {"takeover", "rewrite"} & set(slots) and "ce" not in phase.loss:
+        slot = "takeover" if "takeover" in slots else "rewrite"
+        raise ValueError(f"use.{slots[slot]} makes tokens to imitate and no loss reads them - add loss.ce")
+
+
+def said(folder: str, name: str, key: str) -> object | None:
+    """A constant of a plug-in's module; None where it has none, or there is no such plug-in."""
+    try:
+        return registry.constant(folder, name, key)
+    except UserError:
+        return None
+
+
+def _target(phase: Sampled, name: str, options: dict[str, Any]) -> None:
+    known = [*(("alpha", "beta") if hasattr(phase, "alpha") else ()), *phase.loss]
+    target = options.get("target")
+    if target is not None and target not in known:
+        raise ValueError(
+            f"use.{name}.target must be one of {', '.join(known)}: got {target!r}{registry.nearest(str(target), known)}"
+        )

@@ -1,0 +1,141 @@
+"""What a sampled phase is given before it starts: teachers, tasks of fitting difficulty, experts' episodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from noria.core.errors import UserError
+from noria.core.recipe_phases import Difficulty, Distilled, Sampled
+from noria.core.store import Artifact
+from noria.core.types import Task, Trajectory
+from noria.stages.bank import ModelBank, Source
+from noria.stages.context import Context
+from noria.stages.distil import Means
+from noria.stages.hooks import Hooks
+from noria.stages.roller import Job
+from noria.stages.signals import Signal, needs_bank
+from noria.stages.signals import build as build_signal
+from noria.trainers.local import LocalTrainer
+
+RATES = "difficulty.json"
+
+
+def signal_of(
+    ctx: Context, work: Artifact, name: str, phase: Sampled, base: Path, trainer: LocalTrainer,
+    experts: Mapping[str, Path], tasks: Mapping[str, Sequence[Task]], key_kinds: Mapping[str, Sequence[str]],
+) -> Signal:  # fmt: skip
+    """The signal of a phase with everything that it needs.
+
+    `experts` are the checkpoints that a phase with `route` was led to, by world.
+    """
+    routes: dict[str, int] = {}
+    bank = None
+    if needs_bank(phase):
+        teachers: list[Path | Source] = []
+        shares = None
+        if isinstance(phase, Distilled):
+            teachers, routes, shares = teachers_of(ctx, phase, experts, list(tasks))
+        settings = ctx.recipe.student.trainer
+        config, module = settings.config(), settings.module()
+        bank = ModelBank(
+            module.build(config, base), teachers, reference=base, shares=shares, student=trainer,
+            make=lambda folder: module.build(config, folder), home=base,
+        )  # fmt: skip
+    played = expert_episodes(ctx, work, name, tasks) if Hooks(phase).wants_experts else {}
+    means = Means(ctx.worlds, ctx.renderer, played, ctx.limits().max_turns, ctx.seed(name, "signal"))
+    return build_signal(phase, ctx.worlds, key_kinds, bank, routes, means)
+
+
+def teachers_of(
+    ctx: Context, phase: Distilled, experts: Mapping[str, Path], worlds: Sequence[str]
+) -> tuple[list[Path | Source], dict[str, int], list[float] | None]:
+    """The teachers of a phase, the route of each world, and the teachers' shares where all score every sample."""
+    if isinstance(phase.route, str) and experts:
+        names, teachers = list(experts), [*experts.values()]
+        routes = {world: i for i, world in enumerate(names)}
+        found: list[Path | Source] = list(teachers)
+    else:
+        table = phase.route if isinstance(phase.route, dict) else dict.fromkeys(worlds, phase.route)
+        names = list(dict.fromkeys(table[world] for world in worlds))
+        found = []
+        for name in names:
+            plug = ctx.recipe.teachers[name]
+            found.append(plug.module().build(plug.config()))
+        routes = {world: names.index(table[world]) for world in worlds}
+    if not phase.teacher_weights:
+        return found, routes, None
+    return found, routes, [phase.teacher_weights.get(name, 0.0) for name in names]
+
+
+def of_fitting_difficulty(
+    ctx: Context, work: Artifact, name: str, phase: Sampled, base: Path, tasks: Mapping[str, Sequence[Task]]
+) -> dict[str, list[Task]]:
+    """The tasks that the phase's first model solves sometimes; all of them where the phase does not ask.
+
+    The pass rates are kept in the artifact: a continued phase does not measure them again.
+
+    Raises:
+        UserError: no task of a world is left.
+    """
+    table = phase.difficulty
+    if table is None:
+        return {world: list(found) for world, found in tasks.items()}
+    path = work.path / RATES
+    if not path.exists():
+        rates = measure(ctx, work, name, phase, table, base, tasks)
+        path.write_text(json.dumps(rates, indent=1), encoding="utf-8")
+    rates = json.loads(path.read_text(encoding="utf-8"))
+    kept = {world: [task for task in found if keeps(table, rates[task.id])] for world, found in tasks.items()}
+    for world, found in kept.items():
+        if not found:
+            raise UserError(
+                f"phase.{name.split('/')[0]}.difficulty must leave tasks: none of {len(tasks[world])} of {world} has a "
+                f"pass rate in [{table.low}, {table.high}] - widen the range, or draw the phase from other worlds"
+            )
+    return kept
+
+
+def measure(
+    ctx: Context, work: Artifact, name: str, phase: Sampled, table: Difficulty, base: Path,
+    tasks: Mapping[str, Sequence[Task]],
+) -> dict[str, float | None]:  # fmt: skip
+    """pass_rate@n of each task: the mean over its n rollouts with a known outcome, None where there is none."""
+    ctx.use(base, phase.temperature)
+    jobs = [
+        Job(f"{task.id}/difficulty/{k}", task, ctx.seed(name, "difficulty", task.id, k))
+        for found in tasks.values() for task in found for k in range(table.rollouts)
+    ]  # fmt: skip
+    solved: dict[str, list[bool]] = {task.id: [] for found in tasks.values() for task in found}
+    for t in ctx.roll(jobs, work):
+        if t.outcome.known:
+            solved[t.task.id].append(t.solved)
+    return {id: sum(found) / len(found) if found else None for id, found in solved.items()}
+
+
+def keeps(table: Difficulty, rate: float | None) -> bool:
+    """Whether a task of this pass rate stays; one that nobody could grade does not."""
+    return rate is not None and table.low <= rate <= table.high
+
+
+def expert_episodes(
+    ctx: Context, work: Artifact, name: str, tasks: Mapping[str, Sequence[Task]]
+) -> dict[str, Trajectory]:
+    """What the recipe's first scripted teacher plays on each task, where it solves it.
+
+    Raises:
+        UserError: the recipe has no such teacher.
+    """
+    scripted = {n: str(t.options["strategy"]) for n, t in ctx.recipe.teachers.items() if t.options.get("strategy")}
+    if not scripted:
+        raise UserError(
+            f"phase.{name.split('/')[0]}.use needs an expert's episodes: no teacher of the recipe plays - add "
+            'teachers.careful = { type = "scripted", strategy = "careful" }'
+        )
+    teacher, strategy = next(iter(scripted.items()))
+    jobs = [
+        Job(f"{task.id}/expert", task, ctx.seed(name, "expert", task.id), strategy, source=f"teacher:{teacher}")
+        for found in tasks.values() for task in found
+    ]  # fmt: skip
+    return {t.task.id: t for t in ctx.roll(jobs, work) if t.solved}
