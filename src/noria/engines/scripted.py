@@ -1,7 +1,7 @@
-"""A chat server with written answers on a loopback port: for tests, demonstrations and dry runs.
+"""A server with written answers on a loopback port: for tests, demonstrations and dry runs.
 
-It speaks as much of `/v1/chat/completions` as a client needs, faults included, and answers from a list or a
-function:
+It speaks as much of `/v1/chat/completions` (or another `path`) as a client needs, faults included, and answers from
+a list or a function:
 
     with ScriptedServer(["first answer", Reply(status=429), "answer from here on"]) as server:
         build(Config(base_url=server.url, model="any"))
@@ -51,14 +51,16 @@ Rule = Callable[[Mapping[str, Any]], Answer]
 class ScriptedServer:
     """Serves while its context is open.
 
-    A list's last answer is repeated; a function is handed the request's JSON. `requests` holds the JSON of
-    each request so far, in the order of arrival, `headers` their headers with lower-case names.
+    `models` is what it lists at `/v1/models`. A list's last answer is repeated; a function is handed the request's
+    JSON. `requests` holds the JSON of each request so far, in the order of arrival, `headers` their headers with
+    lower-case names.
     """
 
-    def __init__(self, replies: Sequence[Answer] | Rule) -> None:
+    def __init__(self, replies: Sequence[Answer] | Rule, path: str = PATH, models: Sequence[str] = ()) -> None:
         if not callable(replies) and not replies:
             raise ValueError("replies must hold at least one answer")
-        self._replies = replies
+        self._replies, self._path = replies, path
+        self._cards = {"object": "list", "data": [{"id": name, "object": "model"} for name in models]}
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self.requests: list[dict[str, Any]] = []
@@ -98,11 +100,15 @@ class ScriptedServer:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
+            def do_GET(self) -> None:
+                self._send(200, {}, json.dumps(server._cards).encode())
+
             def do_POST(self) -> None:
                 request = _request(self.rfile.read(int(self.headers.get("content-length", 0))))
-                if self.path != PATH or request is None:
-                    reply = Reply("no such path" if self.path != PATH else "not a chat request")
-                    self._send(404 if self.path != PATH else 400, {}, reply.content(""))
+                known = self.path == server._path
+                if not known or request is None:
+                    reply = Reply("not a request with a model and messages or a prompt" if known else "no such path")
+                    self._send(400 if known else 404, {}, reply.content(""))
                     return
                 reply = server._reply(request, dict(self.headers.items()))
                 server._closing.wait(reply.delay_s)
@@ -126,9 +132,10 @@ class ScriptedServer:
 
 
 def _request(body: bytes) -> dict[str, Any] | None:
-    """The request, None unless it is a JSON object with a model and messages."""
+    """The request, None unless it is a JSON object with a model, and messages or a prompt."""
     try:
         data = json.loads(body)
     except ValueError:
         return None
-    return data if isinstance(data, dict) and {"model", "messages"} <= data.keys() else None
+    asks = isinstance(data, dict) and "model" in data and ("messages" in data or "prompt" in data)
+    return data if asks else None

@@ -1,0 +1,157 @@
+"""`noria serve`: an OpenAI-compatible server over a checkpoint."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from noria.core.errors import UserError
+from noria.core.store import Run
+from noria.stages.models import resolve_model
+
+#: Longest sequence where nobody says: what a cache of some slots can hold on a small machine.
+USUAL_LEN = 4096
+#: Prompts that are prefilled together.
+PREFILL_ROWS = 8
+
+
+def serve(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="builtin:tiny, a checkpoint's folder, or a run: what it promoted.")
+    ],
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    name: Annotated[str | None, typer.Option(help="What clients call the model; MODEL as given if left out.")] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Environment variable with the key that clients must send.")
+    ] = None,
+    max_model_len: Annotated[
+        int | None,
+        typer.Option(min=16, help="Longest sequence in tokens, answer included; the model's own, up to 4096."),
+    ] = None,
+    slots: Annotated[int, typer.Option(min=1, help="Sequences decoded at once.")] = 16,
+    queue: Annotated[int, typer.Option(min=0, help="Sequences that may wait besides; more get status 429.")] = 256,
+    max_logprobs: Annotated[int, typer.Option(min=0, help="Alternatives per token at most.")] = 20,
+    threads: Annotated[int, typer.Option(min=1, help="Torch threads.")] = 1,
+    device: Annotated[str, typer.Option(help="Torch device: cpu, cuda or cuda:N.")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="Of weights and activations: float32 or bfloat16.")] = "float32",
+    drain_s: Annotated[float, typer.Option(min=0, help="How long Ctrl-C waits for what is at work.")] = 30.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as one JSON line.")] = False,
+) -> None:
+    """Serve a checkpoint to OpenAI clients: completions, chat, log-probabilities of prompts. Ctrl-C finishes and stops.
+
+    Example: noria serve builtin:tiny --port 8000
+    """
+    key = read_key(api_key_env)
+    if not key and not _is_loopback(host):
+        raise UserError(
+            f"--host must be this machine's own loopback without a key: got {host!r}, where others could use the model "
+            "- set --api-key-env, or --host 127.0.0.1"
+        )
+    folder = find_model(model)
+    length = _length(folder, max_model_len)
+    if dtype not in ("float32", "bfloat16"):
+        raise UserError(f"--dtype must be float32 or bfloat16: got {dtype!r} - choose one of them")
+    builder, server, engine = map(_import, ("noria.server.build", "noria.server.run", "noria.engines.embedded"))
+    listener = server.Address(host, port).bind()
+    config = engine.Config(
+        slots=slots, max_tokens=length, prefill_rows=PREFILL_ROWS, threads=threads, device=device, dtype=dtype
+    )
+    api = builder.build(name or model, folder, key, config, queue, max_logprobs)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{listener.getsockname()[1]}/v1"
+    facts = {"event": "ready", "base_url": url, "port": listener.getsockname()[1], "model": name or model}
+    facts |= {"max_model_len": length, "slots": slots}
+
+    def ready() -> None:
+        if as_json:
+            print(json.dumps(facts), flush=True)
+        else:
+            Console().print(Text(f"serving {name or model} at {url}, {length} tokens, {slots} at once"), soft_wrap=True)
+
+    server.serve(api, listener, drain_s, ready)
+    if not as_json:
+        Console().print(Text("stopped"))
+
+
+def read_key(variable: str | None) -> str:
+    """The key that clients must send, "" for none.
+
+    Raises:
+        UserError: the variable is not set.
+    """
+    if variable is None:
+        return ""
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise UserError(
+            f"--api-key-env must name a variable that holds a key: {variable} is not set - run `export {variable}=…`"
+        )
+    return key
+
+
+def find_model(name: str) -> Path:
+    """The checkpoint that MODEL means: of a run, the last model that its gate promoted.
+
+    Raises:
+        UserError: there is no such checkpoint, or the run has promoted none.
+    """
+    for path in (Path(name), Path("runs") / name):
+        if (path / "run.json").is_file():
+            return promoted(Run.open(path))
+    return resolve_model(name)
+
+
+def promoted(run: Run) -> Path:
+    """The last model of a run that the gate let through.
+
+    Raises:
+        UserError: there is none.
+    """
+    last = [key for key, phase in run.recipe().phase.items() if phase.steps > 0 and phase.split_by is None]
+    folders = [path for path in run.path.glob("round-*") if path.name.removeprefix("round-").isdigit()]
+    for folder in sorted(folders, key=lambda path: int(path.name.removeprefix("round-")), reverse=True):
+        verdict = folder / "gate" / "verdict.json"
+        if last and verdict.is_file() and json.loads(verdict.read_text(encoding="utf-8"))["promoted"]:
+            return folder / last[-1]
+    raise UserError(
+        f"MODEL must be a run that promoted a model: {run.path} has none yet - give a checkpoint's folder, as "
+        f"{run.path}/round-1/PHASE, or wait for its gate"
+    )
+
+
+def _length(folder: Path, asked: int | None) -> int:
+    """Tokens of the longest sequence. Raises UserError where the model's positions end before."""
+    config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    most = {**config, **config.get("text_config", {})}.get("max_position_embeddings")
+    if asked is not None and most is not None and asked > most:
+        raise UserError(f"--max-model-len must not exceed the model's {most} positions: got {asked} - set it to {most}")
+    return asked or min(USUAL_LEN, most or USUAL_LEN)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _import(module: str) -> Any:
+    """Import what needs torch or the extra `serve`."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as fault:
+        if (fault.name or "").partition(".")[0] == "noria":
+            raise
+        raise UserError(
+            f'noria serve needs the package {fault.name!r}, which is missing - run `pip install "noria[serve]"`'
+        ) from fault

@@ -1,0 +1,1 @@
+"""An OpenAI-compatible server over one checkpoint: protocol, requests in one decoding loop, answers."""

@@ -1,0 +1,181 @@
+"""The HTTP side: routes, the key, sizes, clients that go away."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from noria.server.chat import Chat
+from noria.server.completions import Completion
+from noria.server.errors import ApiError, stopping
+from noria.server.exchange import deliver
+from noria.server.loop import DecodingLoop, Event, Job
+from noria.server.model import Served
+from noria.server.schema import ChatRequest, CompletionRequest, Kind, parse
+
+#: Largest request in bytes: a full context of ids many times over.
+MAX_BODY = 32 << 20
+#: The status of an answer that nobody reads.
+GONE = 499
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Api:
+    """Answers requests. `key` is "" where none is needed."""
+
+    def __init__(self, served: Served, loop: DecodingLoop, key: str) -> None:
+        self.served, self.loop, self._key = served, loop, key
+        self._began = int(time.time())
+
+    def app(self) -> Starlette:
+        """The application for a server."""
+        routes = [
+            Route("/health", self._open(self._health)),
+            Route("/v1/models", self._keyed(self._models)),
+            Route("/v1/models/{name:path}", self._keyed(self._one_model)),
+            Route("/v1/completions", self._keyed(self._completions), methods=["POST"]),
+            Route("/v1/chat/completions", self._keyed(self._chat), methods=["POST"]),
+        ]
+        return Starlette(
+            routes=routes, lifespan=self._lifespan,
+            exception_handlers={HTTPException: _no_route, Exception: _bug},
+        )  # fmt: skip
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        events = asyncio.get_running_loop()
+
+        def post(bundle: list[tuple[Job, Event]]) -> None:
+            if not events.is_closed():
+                events.call_soon_threadsafe(deliver, bundle)
+
+        self.loop.start(post)
+        yield
+        await asyncio.to_thread(self.loop.close)
+
+    def _open(self, work: Handler) -> Handler:
+        async def handle(request: Request) -> Response:
+            try:
+                return await work(request)
+            except ApiError as fault:
+                return _refusal(fault)
+            except ClientDisconnect:
+                return Response(status_code=GONE)
+
+        return handle
+
+    def _keyed(self, work: Handler) -> Handler:
+        async def handle(request: Request) -> Response:
+            given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
+            if self._key and not hmac.compare_digest(given, self._key.encode()):
+                raise ApiError(401, "the API key is missing or wrong", code="invalid_api_key")
+            return await work(request)
+
+        return self._open(handle)
+
+    async def _health(self, _request: Request) -> Response:
+        loop = self.loop
+        state = {"model": self.served.name, "busy": loop.busy, "capacity": loop.capacity, "tokens": loop.tokens}
+        if self.loop.stopping:
+            return JSONResponse({"status": "stopping", **state}, 503)
+        return JSONResponse({"status": "ok", **state})
+
+    async def _models(self, _request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [self._card()]})
+
+    async def _one_model(self, request: Request) -> Response:
+        self._check_model(request.path_params["name"])
+        return JSONResponse(self._card())
+
+    def _card(self) -> dict[str, Any]:
+        return {
+            "id": self.served.name, "object": "model", "created": self._began, "owned_by": "noria",
+            "max_model_len": self.served.limits.max_len,
+        }  # fmt: skip
+
+    async def _completions(self, request: Request) -> Response:
+        asked = await self._read(request, CompletionRequest)
+        return await self._answer(request, Completion(self.served, self.loop, asked), bool(asked.stream))
+
+    async def _chat(self, request: Request) -> Response:
+        asked = await self._read(request, ChatRequest)
+        return await self._answer(request, Chat(self.served, self.loop, asked), bool(asked.stream))
+
+    async def _read(self, request: Request, kind: type[Kind]) -> Kind:
+        if self.loop.stopping:
+            raise stopping()
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise ApiError(415, "content-type must be application/json")
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY:
+                raise ApiError(413, f"the request must be at most {MAX_BODY} bytes")
+        asked = parse(kind, body)
+        self._check_model(asked.model)
+        return asked
+
+    def _check_model(self, name: str) -> None:
+        if name != self.served.name:
+            raise ApiError(
+                404, f"the model {name!r} is not served here: there is {self.served.name!r}", "model",
+                "model_not_found",
+            )  # fmt: skip
+
+    async def _answer(self, request: Request, work: Completion | Chat, stream: bool) -> Response:
+        if stream:
+            return StreamingResponse(_events(work), media_type="text/event-stream")
+        answer = await _while_wanted(request, work.whole())
+        return Response(status_code=GONE) if answer is None else JSONResponse(answer)
+
+
+async def _events(work: Completion | Chat) -> AsyncIterator[str]:
+    """Server-sent events; a fault after the first of them can only be told inside the stream."""
+    try:
+        async for chunk in work.chunks():
+            yield f"data: {json.dumps(chunk, allow_nan=False, separators=(',', ':'))}\n\n"
+    except ApiError as fault:
+        yield f"data: {json.dumps(fault.body())}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+async def _while_wanted(request: Request, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any] | None:
+    """The result of `work`, None where the client went away first; then the work is cancelled."""
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        for each in (task, gone):
+            each.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        continue
+
+
+def _refusal(fault: ApiError) -> Response:
+    return JSONResponse(fault.body(), fault.status, fault.headers)
+
+
+async def _no_route(request: Request, fault: Exception) -> Response:
+    assert isinstance(fault, HTTPException)
+    return _refusal(ApiError(fault.status_code, f"{request.method} {request.url.path}: {fault.detail}"))
+
+
+async def _bug(_request: Request, _fault: Exception) -> Response:
+    return _refusal(ApiError(500, "the server has a fault: see its log", code="internal_error"))
