@@ -1,11 +1,12 @@
 """Transcripts for the built-in weak model: scripted habits, right and wrong, at work in the real worlds.
 
-    python scripts/tiny_corpus.py --out build/tiny --episodes 90000 --seed 1
+    python scripts/tiny_corpus.py --out build/tiny
 
 Only training splits are drawn from. 35 % of the transcripts carry a hint about a decisive kind of action and show a
 right habit that obeys it; 15 % carry a hint that decides nothing (another kind, or another world's) over habits drawn
-as usual; the rest carry none and draw habits by their world's own weights. In half of the followed hints the first
-thought repeats the hint, which is the form that a prompted chain of thought takes.
+as usual; up to 8 % carry one that helps in part (`PARTLY`) over the habits that obey it; the rest carry none and draw
+habits by their world's own weights. In half of the followed hints the first thought repeats the hint, which is the form
+that a prompted chain of thought takes.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from noria.core.types import Message
 
 WORLDS = ("microswe", "ledger", "arithmetic")
 SHARES = {"microswe": 0.5, "ledger": 0.3, "arithmetic": 0.2}
-FITTING, IDLE, THOUGHT = 0.35, 0.15, 0.5
+FITTING, IDLE, PART, THOUGHT = 0.35, 0.15, 0.08, 0.5
 #: Kinds of action that decide an episode in each world; a hint about any other kind changes nothing.
 DECISIVE = {
     "microswe": ("test", "submit"),
     "ledger": ("get", "unfreeze", "freeze", "submit"),
     "arithmetic": ("steps", "check"),
 }
+#: Kinds that help without deciding: world -> kind -> the habits that obey it, right and wrong ones.
+PARTLY = {"microswe": {"edit": ("careful", "direct", "thorough", "recover", "hasty", "stubborn", "fiddle")}}
 MAX_TURNS = 12
 
 
@@ -66,8 +69,14 @@ def _transcript(worlds: dict[str, Any], name: str, task: Any, rng: random.Random
         hint = rng.choice(world.advice[_decisive_kind(world, name, task, strategy, rng)])
     elif draw < FITTING + IDLE:
         other = rng.choice(WORLDS)
-        kinds = [kind for kind in worlds[other].advice if other != name or kind not in DECISIVE[name]]
-        hint = rng.choice(worlds[other].advice[rng.choice(sorted(kinds))])
+        idle = set(worlds[other].advice)
+        if other == name:
+            idle -= {*DECISIVE[name], *PARTLY.get(name, {})}
+        hint = rng.choice(worlds[other].advice[rng.choice(sorted(idle))])
+    elif draw < FITTING + IDLE + PART and name in PARTLY:
+        kind, obeying = rng.choice(list(PARTLY[name].items()))
+        strategy = rng.choices(obeying, [world.strategies[s] for s in obeying])[0]
+        hint = rng.choice(world.advice[kind])
     policy, episode = world.policy(task, strategy, rng.randrange(1 << 30)), world.open(task)
     turns: list[list[str]] = []
     messages: list[Message] = []
@@ -120,8 +129,8 @@ def _shard(arguments: tuple[Path, int, int]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for the shards")
-    parser.add_argument("--episodes", type=int, default=90_000)
-    parser.add_argument("--shards", type=int, default=8)
+    parser.add_argument("--episodes", type=int, default=128_000)
+    parser.add_argument("--shards", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1, help="must differ from the seeds of runs")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)

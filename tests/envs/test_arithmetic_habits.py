@@ -59,9 +59,7 @@ def test_sloppy_results_are_what_the_way_of_working_gives() -> None:
         terms = task.data["terms"]
         values = [sign * number * (legs[0] if legs else 1) for sign, number, *legs in terms]
         careless = sum(number * (4 if legs else 1) for _, number, *legs in terms)
-        answers = {
-            name: int(play(task, name)[0].rpartition(">")[2]) for name in ("forget", "careless", "about")
-        }
+        answers = {name: int(play(task, name)[0].rpartition(">")[2]) for name in ("forget", "careless", "about")}
         assert answers["forget"] == sum(values[:-1])
         assert answers["careless"] == careless
         assert abs(answers["about"] - sum(values)) <= 5
@@ -100,9 +98,7 @@ def test_a_check_that_finds_a_slip_is_told_from_one_that_does_not() -> None:
 def test_experts_take_visibly_different_paths_to_the_same_answer() -> None:
     assert WORLD.experts == ("careful", "direct")
     for task in TASKS["train"]:
-        paths = {
-            strategy: play(task, strategy)[0] for strategy in ("direct", "careful", "restate", "thorough")
-        }
+        paths = {strategy: play(task, strategy)[0] for strategy in ("direct", "careful", "restate", "thorough")}
         assert len(set(paths.values())) == 4
         assert units(paths["thorough"]) > 2.5 * units(paths["direct"])
 

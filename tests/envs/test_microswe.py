@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noria.core import protocols
-from noria.core.errors import SandboxError, UserError
+from noria.core.errors import PolicyError, SandboxError, UserError
 from noria.core.protocols import Workspace
 from noria.core.types import Split, Task
 from noria.envs.microswe import Config, build
-from noria.envs.microswe.edits import Edit, apply, fragment, repair
+from noria.envs.microswe.edits import Edit, apply, repair
 from noria.envs.microswe.families import POOLS, registry
 from noria.envs.microswe.mutations import KINDS, mutants
 from noria.envs.microswe.suites import suite
@@ -35,8 +35,14 @@ def world() -> MicroSwe:
     return build(Config(type="microswe"), TrustedRunner())
 
 
-def say(line: object, old: str, new: str) -> str:
-    return render_call("edit", line=line, old=old, new=new)
+def say(line: object, new: str) -> str:
+    return render_call("edit", line=line, new=new)
+
+
+def mended(task: Task) -> str:
+    edit = repair(task.data["app"], task.data["gold"])
+    assert edit is not None
+    return say(edit.line, edit.new)
 
 
 def test_the_world_is_as_wide_as_promised() -> None:
@@ -61,10 +67,10 @@ def test_every_bug_fails_a_test_and_one_short_edit_mends_it() -> None:
             for site in tests.killed:
                 text = code({"names": names, "consts": consts}, mutants(key)[site].lines)
                 edit = repair(text, gold)
-                assert edit is not None and max(len(edit.old), len(edit.new)) <= 16
-                lines = text.split("\n")
-                lines[edit.line - 1] = lines[edit.line - 1].replace(edit.old, edit.new, 1)
-                assert "\n".join(lines) == gold
+                assert edit is not None and len(edit.new) <= 60
+                lines, wanted = text.split("\n"), gold.split("\n")
+                assert lines[edit.line - 1] != wanted[edit.line - 1] and wanted[edit.line - 1].strip() == edit.new
+                assert apply(text, edit) == gold
                 assert (key, text) not in texts
                 texts.add((key, text))
     assert len(texts) > 1000
@@ -85,19 +91,13 @@ def test_tasks_are_deterministic_distinct_and_prefixes_agree(world: MicroSwe, sp
     many = world.tasks(split, 300, 7)
     assert [task.id for task in world.tasks(split, 50, 7)] == [task.id for task in many[:50]]
     assert world.tasks(split, 300, 7) == many
-    assert (
-        len({task.id for task in many})
-        == len({task.data["app"] + task.data["tests"] for task in many})
-        == 300
-    )
+    assert len({task.id for task in many}) == len({task.data["app"] + task.data["tests"] for task in many}) == 300
     assert [task.id for task in world.tasks(split, 50, 8)] != [task.id for task in many[:50]]
     assert all(task.id.startswith(f"microswe-{split}-") and task.split == split for task in many)
 
 
 def test_tasks_do_not_depend_on_the_hash_seed() -> None:
-    script = (
-        "from noria.envs.microswe.tasks import draw_tasks as d; print([t.id for t in d('heldout', 40, 3)])"
-    )
+    script = "from noria.envs.microswe.tasks import draw_tasks as d; print([t.id for t in d('heldout', 40, 3)])"
     said = {
         subprocess.run(
             [sys.executable, "-c", script],
@@ -159,8 +159,9 @@ def test_an_episode_reads_as_documented(world: MicroSwe) -> None:
     name = task.data["names"]["F"]
     assert before.startswith("fail ") and f": {name}(" in before and " want " in before
     edit = repair(task.data["app"], task.data["gold"])
-    assert edit == Edit(3, ">", "<")
-    assert episode.act(say(3, ">", "<")).text == "ok"
+    assert edit is not None and edit.line == 3
+    assert edit.new == task.data["app"].split("\n")[2].strip().replace(">", "<", 1)
+    assert episode.act(mended(task)).text == "ok"
     total = len(task.data["calls"])
     assert episode.act(render_call("test")).text == f"pass {total}/{total}"
     last = episode.act(render_call("test") + render_call("submit") + render_call("view"))
@@ -175,40 +176,40 @@ def test_an_episode_reads_as_documented(world: MicroSwe) -> None:
         ("the answer", "error: call a tool"),
         ('<call name="veiw"></call>', "error: no tool veiw: use view, edit, test, submit"),
         ('<call name="view"><line>1</line></call>', "error: view takes no arguments"),
-        ('<call name="edit"><line>1</line></call>', "error: edit takes line, new, old"),
-        (say("x", "a", "b"), "error: line must be a number"),
-        (say(99, "a", "b"), "error: no line 99"),
-        (say(0, "a", "b"), "error: no line 0"),
-        (say(3, "zzz", "b"), "error: old is not on line 3"),
-        (say(3, "", "b"), "error: old is not on line 3"),
-        (say(3, "if", "a\nb"), "error: new must be one short line of plain text"),
-        (say(3, "if", "é"), "error: new must be one short line of plain text"),
-        (say(3, "if", "x" * 121), "error: new must be one short line of plain text"),
-        (say(3, "if", "import os; if"), "error: new must be plain code of the function"),
-        (say(3, "if", "if x.__class__ or"), "error: new must be plain code of the function"),
+        ('<call name="edit"><line>1</line></call>', "error: edit takes line, new"),
+        (say("x", "b"), "error: line must be a number"),
+        (say(99, "b"), "error: no line 99"),
+        (say(0, "b"), "error: no line 0"),
+        (say(1, "  DEF "), "error: line 1 says that already"),
+        (say(3, ""), "error: new must not be empty"),
+        (say(3, "  "), "error: new must not be empty"),
+        (say(3, "a\nb"), "error: new must be one short line of plain text"),
+        (say(3, "é"), "error: new must be one short line of plain text"),
+        (say(3, "x" * 121), "error: new must be one short line of plain text"),
+        (say(3, "import os; if"), "error: new must be plain code of the function"),
+        (say(3, "if x.__class__ or"), "error: new must be plain code of the function"),
         ('<call name="edit"><line>3</line>', "error: call of 'edit' is not closed: end it with </call>"),
     ],
 )
-def test_a_wrong_message_is_told_what_to_do_and_changes_nothing(
-    world: MicroSwe, message: str, said: str
-) -> None:
+def test_a_wrong_message_is_told_what_to_do_and_changes_nothing(world: MicroSwe, message: str, said: str) -> None:
     task = clamp_task(world)
     episode = world.open(task)
+    message = message.replace("DEF", task.data["app"].split("\n")[0])
     assert episode.act(message).text == said
     assert not episode.act(message).done and episode.text == task.data["app"]
 
 
 def test_calls_before_the_faulty_one_count(world: MicroSwe) -> None:
-    episode = world.open(clamp_task(world))
-    seen = episode.act(say(3, ">", "<") + say(99, "a", "b") + render_call("submit"))
+    task = clamp_task(world)
+    episode = world.open(task)
+    seen = episode.act(mended(task) + say(99, "b") + render_call("submit"))
     assert seen.text == "ok\nerror: no line 99" and not seen.done
     assert episode.grade().reward == 1.0
 
 
 _PIECES = st.sampled_from(
-    ['<call name="', "edit", "view", "test", "submit", '">', "</call>", "<line>", "</line>", "<old>",
-     "</old>", "<new>", "</new>", "<think>", "</think>", "1", "3", "-1", "9" * 5000, "if", " ", "\n",
-     "\x00", "\ud800", "²", "total", "<", ">"]
+    ['<call name="', "edit", "view", "test", "submit", '">', "</call>", "<line>", "</line>", "<new>", "</new>",
+     "<think>", "</think>", "1", "3", "-1", "9" * 5000, "if", " ", "\n", "\x00", "\ud800", "²", "total", "<", ">"]
 )  # fmt: skip
 
 
@@ -224,24 +225,25 @@ def test_no_message_of_a_model_raises(message: str) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    st.text(alphabet="ab 1+<=()[]", min_size=1, max_size=14),
-    st.text(alphabet="ab 1+<=()[]", min_size=1, max_size=14),
+    st.text(alphabet=" ", max_size=3),
+    st.text(alphabet="ab 1+<=()[]", max_size=14),
+    st.text(alphabet="ab 1+<", max_size=14),
 )
-def test_a_fragment_turns_one_line_into_the_other(before: str, after: str) -> None:
-    try:
-        old, new = fragment(before, after)
-    except ValueError:
-        edit = repair(before + "\n", after + "\n")
-        assert (edit is None) == (before == after)
-        return
-    assert apply(before + "\n", Edit(1, old, new)) == after + "\n"
-    assert old == old.strip() != "" and new == new.strip() != ""
+def test_a_line_is_written_anew_and_keeps_its_indentation(indent: str, before: str, after: str) -> None:
+    text = f"def f():\n{indent}a{before}\n"
+    made = text.replace(f"{indent}a{before}", f"{indent}{after.strip()}")
+    if not after.strip() or made == text:
+        with pytest.raises(PolicyError):
+            apply(text, Edit(2, after))
+    else:
+        assert apply(text, Edit(2, after)) == made
+        assert repair(text, made) == Edit(2, after.strip())
 
 
 def test_a_fork_is_independent(world: MicroSwe) -> None:
     episode = world.open(clamp_task(world))
     twin = episode.fork()
-    twin.act(say(3, ">", "<"))
+    twin.act(mended(clamp_task(world)))
     assert (episode.grade().reward, twin.grade().reward) == (0.0, 1.0)
     episode.act(render_call("submit"))
     assert episode.act("x").done and not twin.act("x").done

@@ -117,7 +117,7 @@ def test_an_expert_can_take_over_from_any_habit(world: MicroSwe, expert: str) ->
 
 def test_a_policy_bears_messages_it_did_not_write(world: MicroSwe) -> None:
     task = world.tasks("train", 1, 9)[0]
-    strange = ["<think>", "hello", '<call name="edit"><line>²</line><old>a</old><new>b</new></call>', "\x00"]
+    strange = ["<think>", "hello", '<call name="edit"><line>²</line><new>b</new></call>', "\x00"]
     messages = [Message("assistant", text) for text in strange] + [Message("tool", "error: call a tool")]
     for strategy in STRATEGIES:
         assert world.kind(world.policy(task, strategy, 0)(messages)) in ("view", "edit", "test", "submit")
@@ -147,9 +147,7 @@ def test_thoughts_are_short_and_only_at_the_start(world: MicroSwe) -> None:
         for strategy in STRATEGIES:
             policy = world.policy(task, strategy, seed)
             thoughts.add(parse(policy([])).think)
-            later = policy(
-                [Message("assistant", '<call name="view"></call>'), Message("tool", "1 def f(x):")]
-            )
+            later = policy([Message("assistant", '<call name="view"></call>'), Message("tool", "1 def f(x):")])
             assert "<think>" not in later
     assert "" in thoughts and len(thoughts) >= 8
     assert all(len(thought.split()) <= 8 for thought in thoughts)

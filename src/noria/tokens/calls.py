@@ -1,4 +1,4 @@
-"""Tool calls as XML: `<call name="edit"><line>3</line><old>a</old><new>b</new></call>`.
+"""Tool calls as XML: `<call name="edit"><line>3</line><new>b</new></call>`.
 
 Values are raw text (code may hold `<` and `&`): a value ends at the first closing tag of its own name. A
 message may hold a `<think>…</think>` block, several calls, and free text (the answer).

@@ -13,7 +13,7 @@ from functools import cache
 
 from noria.core.errors import PolicyError, UserError
 from noria.core.types import Message, Task
-from noria.envs.microswe.edits import Edit, apply, fragment, repair
+from noria.envs.microswe.edits import Edit, apply, repair
 from noria.envs.microswe.families import registry
 from noria.envs.microswe.mutations import Mutant, mutants, mutate
 from noria.envs.microswe.tasks import code, held_out, mutant_of
@@ -22,8 +22,8 @@ from noria.tokens.calls import parse, render_call
 EXPERTS = ("careful", "direct")
 #: strategy -> share of the weak model's raising. The first four are right, each other one goes wrong.
 STRATEGIES: Mapping[str, float] = {
-    "careful": 0.05, "direct": 0.05, "thorough": 0.03, "recover": 0.08,
-    "hasty": 0.12, "stubborn": 0.12, "guess": 0.10, "fiddle": 0.14, "giveup": 0.18, "quit": 0.13,
+    "careful": 0.05, "direct": 0.05, "thorough": 0.03, "recover": 0.11,
+    "hasty": 0.12, "stubborn": 0.12, "guess": 0.10, "fiddle": 0.14, "giveup": 0.17, "quit": 0.11,
 }  # fmt: skip
 #: strategy -> what it may think before its first act
 THOUGHTS: Mapping[str, tuple[str, ...]] = {
@@ -75,11 +75,11 @@ class Notes:
         for call in calls:
             self.views += call.name == "view"
             self.tests += call.name == "test"
-            if call.name != "edit" or set(call.args) != {"line", "old", "new"}:
+            if call.name != "edit" or set(call.args) != {"line", "new"}:
                 continue
             text = call.args["line"].strip()
             line = int(text) if text.isdecimal() and len(text) < 5 else 0
-            edit = Edit(line, call.args["old"], call.args["new"])
+            edit = Edit(line, call.args["new"])
             try:
                 self.text = apply(self.text, edit)
             except PolicyError:
@@ -140,7 +140,7 @@ def _plan(task: Task, strategy: str, rng: random.Random) -> Plan:
 
 
 def _say(edit: Edit) -> str:
-    return render_call("edit", line=edit.line, old=edit.old, new=edit.new)
+    return render_call("edit", line=edit.line, new=edit.new)
 
 
 def _mend(task: Task, text: str, prefer: int = 0) -> Edit:
@@ -150,11 +150,9 @@ def _mend(task: Task, text: str, prefer: int = 0) -> Edit:
     return edit
 
 
-def _between(task: Task, before: tuple[str, ...], after: Mutant) -> Edit:
-    """The edit that turns one template of the task's family into a mutant of it."""
-    index = after.line - 1
-    have, want = (code(task.data, (lines[index],)).rstrip("\n") for lines in (before, after.lines))
-    return Edit(after.line, *fragment(have, want))
+def _between(task: Task, lines: tuple[str, ...], line: int) -> Edit:
+    """The edit that makes a line read as in a template."""
+    return Edit(line, code(task.data, (lines[line - 1],)).strip())
 
 
 @cache
@@ -174,20 +172,22 @@ def _sloppy(task: Task, rng: random.Random) -> Edit:
     options = _further(task.data["family"], task.data["site"])
     same = tuple(one for one in options if one.line == bug.line)
     pool = same if same and rng.random() < 0.5 else options
-    return _between(task, bug.lines, rng.choice(pool))
+    made = rng.choice(pool)
+    return _between(task, made.lines, made.line)
 
 
 def _spoil(task: Task, rng: random.Random) -> Edit:
     """An edit that breaks the mended file."""
     key, site = task.data["family"], task.data["site"]
     options = [one for i, one in enumerate(mutants(key)) if i != site and not held_out(key, one.kind)]
-    return _between(task, registry()[key].lines, rng.choice(options))
+    made = rng.choice(options)
+    return _between(task, made.lines, made.line)
 
 
 def _blind(task: Task, rng: random.Random) -> Edit:
-    """An edit that would mend some other bug of the function: what one writes without reading."""
+    """An edit that would mend some bug of the function: what one writes without reading."""
     made = _spoil(task, rng)
-    return Edit(made.line, made.new, made.old)
+    return made if rng.random() < 0.5 else _between(task, registry()[task.data["family"]].lines, made.line)
 
 
 def _careful(task: Task, plan: Plan, notes: Notes) -> str:

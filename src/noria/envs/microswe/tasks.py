@@ -21,16 +21,14 @@ TOOLS = (
     Tool("view", "Show app.py with line numbers."),
     Tool(
         "edit",
-        "Replace the first `old` on a line by `new`.",
-        {"line": ("integer", "line number"), "old": ("string", "fragment"), "new": ("string", "replacement")},
+        "Write a line anew; its indentation stays.",
+        {"line": ("integer", "line number"), "new": ("string", "what the line shall read")},
     ),
     Tool("test", "Run the tests."),
     Tool("submit", "Hand in the file and end."),
 )
 #: Families that no training and no held-out task uses.
-UNSEEN = frozenset(
-    ("arg_min", "keep_under", "all_above", "missing", "smaller", "squares_to", "only_char", "one_over")
-)
+UNSEEN = frozenset(("arg_min", "keep_under", "all_above", "missing", "smaller", "squares_to", "only_char", "one_over"))
 _HELDOUT_PERCENT = 15
 _SALT = "microswe-1"
 #: Draws in a row that bring nothing new: the world is exhausted.
@@ -54,9 +52,7 @@ def combinations(split: Split) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def draw_tasks(
-    split: Split, n: int, seed: int, pairs: tuple[tuple[str, str], ...] | None = None
-) -> list[Task]:
+def draw_tasks(split: Split, n: int, seed: int, pairs: tuple[tuple[str, str], ...] | None = None) -> list[Task]:
     """`n` tasks without repeats; a longer list starts with the shorter one.
 
     `pairs` narrows the split to some of its (family, kind) combinations.
@@ -76,9 +72,7 @@ def draw_tasks(
         if task is not None:
             found.setdefault(task.id, task)
         if misses > _MAX_MISSES:
-            raise UserError(
-                f"tasks must be at most what the world holds: got {n} for {split} - ask for fewer"
-            )
+            raise UserError(f"tasks must be at most what the world holds: got {n} for {split} - ask for fewer")
     return list(found.values())
 
 

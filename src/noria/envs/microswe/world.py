@@ -31,7 +31,7 @@ ADVICE: Mapping[str, tuple[str, ...]] = {
         "Look at the file before any edit.",
     ),
     "edit": (
-        "Compare each line with the docstring, then change one fragment.",
+        "Compare each line with the docstring, then write the wrong one anew.",
         "Find the line that breaks the docstring and fix it.",
         "Edit only the line that does not do what the docstring says.",
     ),
@@ -231,7 +231,7 @@ def _edit(args: Mapping[str, str]) -> Edit:
     new = args["new"]
     if len(new) > _MAX_NEW or not (new.isascii() and new.isprintable()):
         raise PolicyError("new must be one short line of plain text")
-    return Edit(int(number), args["old"], new)
+    return Edit(int(number), new)
 
 
 def _numbered(text: str) -> str:
