@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from noria import __version__, cli_check, cli_doctor, cli_serve, cli_show, cli_tasks, cli_worlds
+from noria import __version__, cli_check, cli_doctor, cli_masks, cli_models, cli_serve, cli_show, cli_tasks, cli_worlds
 from noria.cli_live import LiveView
 from noria.core import registry
 from noria.core.errors import NoriaError, UserError
@@ -43,7 +43,9 @@ app = typer.Typer(
     name="noria", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )  # fmt: skip
+app.add_typer(cli_models.app, name="models")
 app.add_typer(cli_tasks.app, name="tasks")
+app.command(name="masks")(cli_masks.masks)
 app.command()(cli_serve.serve)
 
 Arguments = Annotated[

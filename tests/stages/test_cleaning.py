@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from stage_helpers import rolled
 
 from noria.core.types import Trajectory
-from noria.stages import curate
+from noria.stages import curate, masking
 from noria.stages import rows as rows_of
 from noria.stages.roller import Job
 from noria.tokens.calls import parse, render_call
@@ -108,7 +108,7 @@ def test_a_refused_step_is_input_and_carries_no_loss(scripted, worlds):
         refused = [turn.observation.startswith("error:") for turn in t.turns]
         if t.solved and any(refused):
             break
-    assert any(refused) and rows_of.error_turns(t) == refused
+    assert any(refused) and masking.errors(t.turns) == refused
     row, every = rows_of.supervised(t, mask_errors=True), rows_of.supervised(t, mask_errors=False)
     said = np.zeros(len(row), dtype=bool)
     for turn, wrong in zip(t.turns, refused, strict=True):
@@ -123,7 +123,7 @@ def test_a_refused_step_is_input_and_carries_no_loss(scripted, worlds):
 def test_a_diagnostic_is_no_error_whatever_it_shows(seen: str) -> None:
     t = rolled(1.0, ("a", "b"))
     t = replace(t, turns=(replace(t.turns[0], observation=seen), t.turns[1]))
-    assert rows_of.error_turns(t) == [False, False]
+    assert masking.errors(t.turns) == [False, False]
     assert rows_of.supervised(t, mask_errors=True).mask.tolist() == list(map(bool, t.record.mask))
 
 
@@ -140,4 +140,4 @@ def test_sampled_rows_carry_the_engines_probabilities() -> None:
 def test_a_refusal_on_any_line_is_an_error(seen: str) -> None:
     t = rolled(1.0, ("a", "b"))
     t = replace(t, turns=(replace(t.turns[0], observation=seen), t.turns[1]))
-    assert rows_of.error_turns(t) == [True, False]
+    assert masking.errors(t.turns) == [True, False]

@@ -79,6 +79,13 @@ class SftPhase(Optimised):
         description="share of the samples that teachers wrote; the rest is the curated set",
     )
     mask_errors: bool = Field(default=True, description="erroneous steps stay as input and carry no loss")
+    error_rules: list[Literal["refused", "malformed", "redone"]] = Field(
+        default=["refused"], description="rules that say which steps are erroneous; `noria masks` measures them"
+    )
+    data: list[str] = Field(
+        default=[],
+        description="files of JSON lines that are trained on too: messages, prompt and completion, trajectories",
+    )
 
 
 class Credit(Table):

@@ -61,15 +61,19 @@ def read(folder: Path) -> bytes:
 def write(model: Any, folder: Path, like: Path) -> None:
     """Write a checkpoint that transformers loads as it is: weights from here, everything else from `like`."""
     from safetensors.torch import save_file
-    from transformers.core_model_loading import revert_weight_conversion
 
     folder.mkdir(parents=True, exist_ok=True)
     for path in like.iterdir():
         if path.is_file() and path.suffix in COMPANIONS and not path.name.endswith(".index.json"):
             (folder / path.name).write_bytes(path.read_bytes())
-    published = revert_weight_conversion(model, _stored(model))
-    tensors = {name: tensor.contiguous() for name, tensor in published.items()}
-    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+    save_file(published(model), folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def published(model: Any) -> dict[str, torch.Tensor]:
+    """The model's tensors under the names and in the shapes of a checkpoint, an adapter merged in."""
+    from transformers.core_model_loading import revert_weight_conversion
+
+    return {name: tensor.contiguous() for name, tensor in revert_weight_conversion(model, _stored(model)).items()}
 
 
 def _stored(model: Any) -> dict[str, torch.Tensor]:

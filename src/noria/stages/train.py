@@ -24,6 +24,7 @@ from noria.core.types import Trajectory
 from noria.stages import rows as rows_of
 from noria.stages.analyze import load_analyses
 from noria.stages.context import Context, derive, load_trajectories
+from noria.stages.datasets import load_rows
 from noria.stages.hint import world_kinds
 from noria.stages.loop import (
     STATE,
@@ -141,7 +142,18 @@ def supervised_rows(ctx: Context, worlds: Sequence[str], phase: SftPhase) -> lis
         wanted = round(len(curated) * share / (1 - share))
         taught = [taught[i] for i in sorted(rng.permutation(len(taught))[:wanted])]
     chosen: list[Trajectory] = curated * (share < 1) + taught
-    return rows_of.kept([rows_of.supervised(t, phase.mask_errors) for t in chosen])
+    rows = [rows_of.supervised(t, phase.mask_errors, phase.error_rules) for t in chosen]
+    return rows_of.kept([*rows, *_given(ctx, phase)])
+
+
+def _given(ctx: Context, phase: SftPhase) -> list[Row]:
+    """Rows of the files that the phase names."""
+    rows, dropped = load_rows(
+        phase.data, ctx.renderer, ctx.recipe.rollout.max_tokens, phase.mask_errors, phase.error_rules
+    )
+    if dropped:
+        ctx.run.event("dropped", stage="data", **dropped)
+    return rows
 
 
 def fine_tune(

@@ -22,8 +22,11 @@ from jinja2 import TemplateError
 
 from noria.core.errors import UserError
 from noria.core.types import Message, Task, TokenRole, Tool
+from noria.tokens.tools import described
 
 _CLOSERS = {"think": "</think>", "tool_args": "</call>"}
+#: A tool to see whether the template shows tools at all; else they are described in the system message.
+_TOOL = Tool("omega", "does nothing")
 #: Turns of the probe. Templates that know reasoning as a part of its own write it in this form themselves.
 _PROBE = tuple((f"<think>\nalpha{k}\n</think>\n\nbeta{k}", f"gamma{k}") for k in range(3))
 
@@ -58,7 +61,8 @@ class Renderer:
         self._special_text = re.compile("|".join(map(re.escape, longest)) or "(?!)")
         self._pieces = [tokenizer.decode([i]) for i in range(self.vocab_size)]
         self._between, self._after = self._probe()
-        self._end_text = tokenizer.decode([self.end_ids[0]])
+        self._shows_tools = _TOOL.name in self._template([Message("system", "s"), Message("user", "u")], [_TOOL], True)
+        self.end_text = tokenizer.decode([self.end_ids[0]])
         self._cache: dict[str, tuple[int, ...]] = {}
 
     @classmethod
@@ -79,12 +83,12 @@ class Renderer:
             self._cache[text] = self._spelt(text)
         return self._cache[text]
 
-    def _native(self, text: str) -> tuple[int, ...]:
+    def native(self, text: str) -> tuple[int, ...]:
         """Token ids of a template's text, its special tokens as such; none is added."""
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def _spelt(self, text: str) -> tuple[int, ...]:
-        ids = self._native(text)
+        ids = self.native(text)
         if not self._holds_special(ids):
             return ids
         ids = tuple(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
@@ -108,14 +112,26 @@ class Renderer:
     def prompt(self, task: Task, hint: str = "") -> Piece:
         """System and user message up to and with the generation prompt."""
         user = f"{task.prompt}\nHint: {hint}" if hint else task.prompt
-        messages = [Message("system", task.system), Message("user", user)]
-        ids = self._prompt_ids(messages, task.tools)
+        messages, tools = self.opening([Message("system", task.system), Message("user", user)], task.tools)
+        ids = self._prompt_ids(messages, tools)
         return Piece(ids, _same("user", len(ids)))
+
+    def opening(self, messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[list[Message], Sequence[Tool]]:
+        """Messages and tools as the template takes them: tools that it would not show stand in the system message."""
+        if self._shows_tools or not tools:
+            return list(messages), tools
+        rest = list(messages)
+        system = rest.pop(0).content if rest and rest[0].role == "system" else ""
+        return [Message("system", "\n\n".join(filter(None, (system, described(tools))))), *rest], ()
+
+    def text(self, messages: Sequence[Message], tools: Sequence[Tool] = (), generate: bool = False) -> str:
+        """What the template makes of a conversation; `generate` opens the next assistant turn."""
+        return self._template(messages, tools, generate)
 
     def observation(self, text: str, ended: bool = True) -> Piece:
         """What follows an assistant turn: its end (if not sampled), the tool message, the next start."""
-        between = self._between if ended else self._end_text + self._between
-        glue, seen, after = self._native(between), self.encode(text), self._native(self._after)
+        between = self._between if ended else self.end_text + self._between
+        glue, seen, after = self.native(between), self.encode(text), self.native(self._after)
         roles = _same("glue", len(glue)) + _same("observation", len(seen)) + _same("glue", len(after))
         return Piece(glue + seen + after, roles)
 
@@ -149,7 +165,7 @@ class Renderer:
         texts = [m.content for m in messages] + [text for tool in tools for text in _texts(tool)]
         named = sorted({found for text in texts for found in self._special_text.findall(text)})
         if not named:
-            return self._native(self._template(messages, tools, generate=True))
+            return self.native(self._template(messages, tools, generate=True))
         alias = "qz"
         while any(alias in text for text in (*texts, self._template(messages, tools, generate=True))):
             alias += "z"
@@ -165,11 +181,11 @@ class Renderer:
         for part in re.split(f"({self._special_text.pattern})", text):
             if alias in part:
                 shown = re.sub(rf"{alias}(\d+)q", lambda found: named[int(found[1])], part)
-                ids += (*self._native(rest), *self.encode(shown))
+                ids += (*self.native(rest), *self.encode(shown))
                 rest = ""
             else:
                 rest += part
-        return (*ids, *self._native(rest))
+        return (*ids, *self.native(rest))
 
     def _template(self, messages: Sequence[Message], tools: Sequence[Tool], generate: bool) -> str:
         return str(
