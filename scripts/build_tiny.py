@@ -286,7 +286,7 @@ def main() -> None:
     parser.add_argument("what", choices=["tokenizer", "train"])
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=3600)
+    parser.add_argument("--steps", type=int, default=2600)
     parser.add_argument("--workers", type=int, default=2, help="single-thread training processes")
     args = parser.parse_args()
     if args.what == "tokenizer":
