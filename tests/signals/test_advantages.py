@@ -116,9 +116,7 @@ def test_ddof_is_stated() -> None:
     assert sample(group)[0] == pytest.approx(-(2 / 3) / statistics.stdev(group))
 
 
-@pytest.mark.parametrize(
-    "name", [*ADVANTAGES, "hmpo", "key_action", "role_credit", "tis", "teacher_k1", "dynamic"]
-)
+@pytest.mark.parametrize("name", [*ADVANTAGES, "hmpo", "key_action", "role_credit", "tis", "teacher_k1", "dynamic"])
 def test_every_signal_says_its_meaning_and_refuses_unknown_keys(name: str) -> None:
     module = importlib.import_module(f"noria.signals.{name}")
     assert module.__doc__ and "\n" not in module.__doc__.strip()

@@ -74,16 +74,10 @@ def test_properties(rows: list[tuple[float | None, int, bool]]) -> None:
     rewards, lengths, cut = (list(column) for column in zip(*rows, strict=True))
     for hm in (STRICT, INCLUSIVE):
         got = hm(rewards, lengths, cut)
-        paid = [
-            (n, r)
-            for n, r, (reward, _, c) in zip(lengths, got.rewards, rows, strict=True)
-            if reward and not c
-        ]
+        paid = [(n, r) for n, r, (reward, _, c) in zip(lengths, got.rewards, rows, strict=True) if reward and not c]
         ordered = [r for _, r in sorted(paid)]
         assert ordered == sorted(ordered, reverse=True), "a shorter correct answer is never paid less"
-        assert all(
-            r in (None, 0.0) for r, (reward, _, c) in zip(got.rewards, rows, strict=True) if not reward or c
-        )
+        assert all(r in (None, 0.0) for r, (reward, _, c) in zip(got.rewards, rows, strict=True) if not reward or c)
         assert all(r is None or 0 <= r <= 1 for r in got.rewards)
         assert got.drop == (not paid)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from noria.core import registry
 from noria.core.errors import UserError
+from noria.core.phase_checks import said
 from noria.core.recipe_phases import Distilled, EfficiencyPhase, JointPhase, Optimised, Sampled
 from noria.core.recipe_tables import EngineTable
 
@@ -194,11 +195,23 @@ def _teachers(recipe: Recipe, name: str, phase: Distilled) -> list[str]:
             )
         if weight <= 0:
             found.append(f"{path}.teacher_weights.{teacher} must be > 0: got {weight} - leave the teacher out instead")
-    for teacher in set(phase.route.values()) if isinstance(phase.route, dict) else {phase.route}:
-        found += _vocabulary(recipe, teacher)
+    for teacher in sorted(set(phase.route.values()) if isinstance(phase.route, dict) else {phase.route}):
+        found += _vocabulary(recipe, teacher) + _states(recipe, path, phase, teacher)
     if isinstance(phase, JointPhase) and not (phase.alpha or phase.beta or phase.use):
         found.append(f"{path}.alpha and {path}.beta must not both be 0: nothing would be trained - set one")
     return found
+
+
+def _states(recipe: Recipe, path: str, phase: Distilled, teacher: str) -> list[str]:
+    """A loss over the whole vocabulary needs a teacher whose hidden states are at hand."""
+    if teacher not in recipe.teachers or said("teachers", recipe.teachers[teacher].type, "GIVES_STATES"):
+        return []
+    return [
+        f"{path}.loss.{name} needs the hidden states of teachers.{teacher}, and a teacher of type "
+        f"{recipe.teachers[teacher].type!r} gives log-probabilities of sampled tokens only - use k1_pg or kl_teacher"
+        for name in phase.loss
+        if said("losses", name, "FAMILY") == "opd" and not said("losses", name, "ON_POLICY")
+    ]
 
 
 def _vocabulary(recipe: Recipe, teacher: str) -> list[str]:

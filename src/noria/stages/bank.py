@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from noria.teachers.frozen import Frozen
 from noria.trainers.local import LocalTrainer
@@ -34,6 +35,15 @@ class Source(Protocol):
     def data(self) -> bytes: ...
     def state(self) -> dict[str, Any]: ...
     def restore(self, state: Mapping[str, Any]) -> None: ...
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """A teacher whose weights are on a server: it scores token ids itself, see `teachers.model`."""
+
+    def score(self, rows: Sequence[Sequence[int]], top: int = 0) -> Sequence[Any]: ...
+    def check(self, renderer: Any, longest: int) -> None: ...
+    def data(self) -> bytes: ...
 
 
 class ModelBank:
@@ -84,11 +94,13 @@ class ModelBank:
                 self._head = None
         self._ticks += 1
 
-    def score(self, rows: Sequence[Row], states: bool = False) -> None:
+    def score(self, rows: Sequence[Row], states: bool = False) -> list[Row]:
         """Fill `logp_teacher` of every row from its own route's teacher, or the weighted sum over all of them.
 
         With `states` the hidden states at the trained tokens are kept too. Teachers are loaded in order, each once.
+        Returns the rows that a server could not score.
         """
+        unknown: dict[int, Row] = {}
         if self.shares is None:
             parts = {
                 route: [row for row in rows if row.route == route] for route in sorted({row.route for row in rows})
@@ -100,9 +112,11 @@ class ModelBank:
         for row in rows:
             row.scored = []
         for route, mine in parts.items():
-            self._load(route)
             seen = [_as_seen(row) for row in mine]
-            for row, read, logp in zip(mine, seen, self.scorer.score(seen, self.temperature), strict=True):
+            for row, read, logp in zip(mine, seen, self._scores(route, seen), strict=True):
+                if logp is None:
+                    unknown[id(row)] = row
+                    continue
                 own = logp if row.seen is None else np.where(row.mask, logp[row.seen.at], 0.0)
                 row.logp_teacher = own if self.shares is None else row.logp_teacher + self.shares[route] * own
                 assert read.mask.sum() == row.mask.sum()
@@ -111,6 +125,17 @@ class ModelBank:
                 head = replace(self.scorer.head(f"route {route}", self.temperature), load=partial(self.head, route))
                 for row, hidden in zip(mine, self.scorer.states(seen), strict=True):
                     row.scored.append(Scored(head, hidden, trained_positions(row), share))
+        return list(unknown.values())
+
+    def _scores(self, route: int, seen: Sequence[Row]) -> Sequence[NDArray[np.float64] | None]:
+        """The log-probabilities [S] of each row by one teacher, None where they stay unknown."""
+        source = self.sources[route]
+        if not isinstance(source, Remote):
+            self._load(route)
+            return self.scorer.score(seen, self.temperature)
+        found = source.score([row.ids.tolist() for row in seen])
+        pairs = zip(seen, found, strict=True)
+        return [None if scores is None else np.where(row.mask, scores.logp, 0.0) for row, scores in pairs]
 
     def refer(self, rows: Sequence[Row]) -> None:
         """Fill `logp_ref` of every row from the frozen reference."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from noria.core import registry
+from noria.core.errors import EngineError
 from noria.core.recipe_phases import Distilled, DistillPhase
 from noria.core.types import Trajectory
 from noria.losses.base import Batch
@@ -102,8 +103,10 @@ class Distillation:
 
     def prepare(self, rows: list[Row]) -> dict[str, float]:
         self.bank.tick()
-        self.bank.score(rows, states="hidden" in self.needs)
-        metrics = self._monitors(rows)
+        unknown = self.bank.score(rows, states="hidden" in self.needs)
+        metrics = _left_out(rows, unknown)
+        lost = {id(row) for row in unknown}
+        metrics |= self._monitors([row for row in rows if id(row) not in lost])
         if self.hooks.takeover is not None:
             metrics |= self._take_over(rows)
         if self.hooks.rewrite is not None:
@@ -202,6 +205,24 @@ class Distillation:
     def restore(self, state: Mapping[str, Any]) -> None:
         self.hooks.restore(state["hooks"])
         self.bank.restore(state["bank"])
+
+
+def _left_out(rows: list[Row], unknown: Sequence[Row]) -> dict[str, float]:
+    """A row that its teacher could not score is not distilled; what it has of reinforcement stays.
+
+    Raises:
+        EngineError: no row is left.
+    """
+    if not unknown:
+        return {}
+    share = len(unknown) / len(rows)
+    for row in unknown:
+        row.channels.pop("opd", None)
+    gone = {id(row) for row in unknown if not row.channels}
+    rows[:] = [row for row in rows if id(row) not in gone]
+    if not rows:
+        raise EngineError("a step must have rows to learn from: its teachers could score none of them")
+    return {"distill/unknown_frac": share}
 
 
 def _viewed(row: Row, keep: Any) -> Row:

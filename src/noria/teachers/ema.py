@@ -10,6 +10,8 @@ from noria.teachers._scoring import Moving, Student
 
 #: It has probabilities, so it can be the route of a distillation.
 SCORES_TOKENS = True
+#: It is in this process, so it has hidden states for losses over the whole vocabulary.
+GIVES_STATES = True
 
 
 class Config(BaseModel):

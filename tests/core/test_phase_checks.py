@@ -1,0 +1,96 @@
+"""What cannot be right is refused before anything runs, by a message that names the field and the fix."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from noria.core import recipe as recipes
+from noria.core.errors import UserError
+
+BASE = """
+name = "r"
+teachers.wise = { type = "privileged" }
+teachers.slow = { type = "ema" }
+teachers.careful = { type = "scripted", strategy = "careful" }
+env = { ledger = { type = "ledger", tasks = 4 } }
+"""
+TWICE = 'use = { a = { type = "dtdd" }, b = { type = "dtdd" } }, loss = { ce = {} }'
+TARGET = 'use = { l = { type = "linear", target = "clippd", end = 0.0 } }'
+DISCOUNT = 'loss = { k1_pg = { kl_discount = 0.5, ratio = "sequence_mean" } }'
+T, R = 'signal = "teacher", route = "slow"', 'signal = "group_mean"'
+
+
+def load(tmp_path: Path, phase: str, more: str = "") -> recipes.Recipe:
+    file = tmp_path / "r.toml"
+    file.write_text(f"{BASE}{more}\n[phase]\np = {{ {phase} }}\n", encoding="utf-8")
+    return recipes.load([file])
+
+
+@pytest.mark.parametrize(
+    ("phase", "words"),
+    [
+        (f"{T}, loss = {{ k1 = {{}} }}", ["loss.k1 is refused", "k1_pg"]),
+        (f"{T}, loss = {{ k3 = {{}} }}", ["loss.k3 is refused", "iw_k3"]),
+        (f"{T}, loss = {{ mse = {{}} }}", ["loss.mse is refused", "mse_logits"]),
+        (f"{T}, loss = {{ clipped = {{}} }}", ["loss.clipped needs an advantage", "k1_pg"]),
+        (f"{R}, loss = {{ reverse_kl = {{}} }}", ["loss.reverse_kl needs a teacher", 'signal = "teacher"']),
+        (f"{R}, use = {{ dtdd = {{}} }}", ["use.dtdd needs a teacher"]),
+        (f"{T}, use = {{ overlong = {{ max_tokens = 9, buffer_tokens = 3 }} }}", ["use.overlong shapes rewards"]),
+        (f"{R}, use = {{ icepop = {{}} }}", ["use.icepop", "tis_cap = 2.0", "set tis_cap = 0"]),
+        (f"{R}, use = {{ tis = {{}} }}", ["use.tis", "set tis_cap"]),
+        (f"{R}, use = {{ group_std = {{}} }}", ["use.group_std", "set signal"]),
+        (f"{T}, use = {{ dropout = {{}} }}", ["loss.k1_pg", "use.dropout", "reverse_kl"]),
+        (f"{T}, use = {{ dtdd = {{}} }}", ["use.dtdd", "add loss.ce"]),
+        (f"{T}, use = {{ srcl = {{}} }}", ["use.srcl", "add loss.ce"]),
+        (f"{T}, {TWICE}", ["one signal", "'takeover'"]),
+        (f"{R}, {TARGET}", ["target", "'clippd'", "did you mean 'clipped'"]),
+        (f"{R}, use = {{ icepops = {{}} }}, tis_cap = 0", ["icepops", "did you mean 'icepop'"]),
+        (f"{R}, use = {{ icepop = {{ lo = 1 }} }}, tis_cap = 0", ["'lo'", "did you mean 'low'"]),
+        (f"{T}, {DISCOUNT}", ["kl_discount", 'ratio = "token"']),
+        (f"{T}, teacher_weights = {{ wise = 1.0 }}", ["teacher_weights", "'wise'", "'slow'"]),
+        (f"{T}, teacher_weights = {{ slow = 0.0 }}", ["teacher_weights.slow must be > 0"]),
+        ('signal = "teacher", route = { ledger = "careful" }', ["route.ledger", "cannot score tokens"]),
+        ('signal = "teacher", route = { bank = "slow" }', ["none for 'ledger'", "'bank'"]),
+        ('signal = "joint", route = "slow", alpha = 0.0, beta = 0.0', ["alpha", "beta", "must not both be 0"]),
+        ('signal = "reverse_kl", route = "slow"', ["signal must be one of"]),
+    ],
+)  # fmt: skip
+def test_each_is_refused(tmp_path: Path, phase: str, words: list[str]) -> None:
+    with pytest.raises(UserError) as fault:
+        load(tmp_path, phase)
+    assert all(word in str(fault.value) for word in words), str(fault.value)
+
+
+@pytest.mark.parametrize(
+    "phase",
+    [
+        f"{T}, loss = {{ reverse_kl = {{}}, jsd = {{ beta = 0.1 }} }}, use = {{ dropout = {{ rate = 0.2 }} }}",
+        f"{R}, tis_cap = 0, use = {{ icepop = {{}}, role_credit = {{ reasoning = 0.5 }} }}",
+        'signal = "joint", route = { ledger = "wise" }, use = { f = { type = "linear", target = "alpha", end = 0.0 } }',
+        f"{R}, difficulty = {{ rollouts = 8 }}",
+    ],
+)
+def test_what_is_right_is_accepted_and_its_defaults_are_filled(tmp_path: Path, phase: str) -> None:
+    recipe = load(tmp_path, phase)
+    assert recipes.from_json(recipe.resolved_json()).fingerprint() == recipe.fingerprint()
+    for name, table in recipe.phase["p"].use.items():  # type: ignore[union-attr]
+        assert set(table.options) == set(type(table.config(name)).model_fields)
+
+
+def test_a_teacher_with_another_vocabulary_is_refused(tmp_path: Path, tiny_folder: Path) -> None:
+    text = (tiny_folder / "tokenizer.json").read_text(encoding="utf-8")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "tokenizer.json").write_text(text, encoding="utf-8")
+    more = f'[teachers.far]\ntype = "frozen"\npath = "{other}"\n'
+    assert load(tmp_path, 'signal = "teacher", route = "far"', more)
+    data = json.loads(text)
+    vocab = data["model"]["vocab"]
+    first, second = list(vocab)[-2:]
+    vocab[first], vocab[second] = vocab[second], vocab[first]
+    (other / "tokenizer.json").write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(UserError, match="teachers.far.path must hold a model of the student's vocabulary"):
+        load(tmp_path, 'signal = "teacher", route = "far"', more)
