@@ -21,10 +21,14 @@ from noria.trainers.local import LocalTrainer, build
 
 RECIPE = """
 name = "any"
-student = {{ model = "{folder}", engine = {{ type = "{engine}", slots = 4 }}, trainer = {{ type = "local", {trainer} }} }}
 rollout = {{ max_turns = 3, max_new_tokens = 8 }}
 env = {{ ledger = {{ type = "ledger" }}, arithmetic = {{ type = "arithmetic" }} }}
 phase = {{ rl = {{ signal = "group_mean" }} }}
+
+[student]
+model = "{folder}"
+engine = {{ type = "{engine}", slots = 4 }}
+trainer = {{ type = "local", {trainer} }}
 """
 CASES = [(name, "embedded", "lora_rank = 0") for name in NAMES]
 CASES += [("qwen3_5_moe", "transformers", "lora_rank = 0"), ("llama", "embedded", "lora_rank = 4")]

@@ -88,9 +88,7 @@ def _row(line: Mapping[str, Any], renderer: Renderer, where: str, rules: Sequenc
         messages = [*asked, *said]
         trained = [False] * len(asked) + [message.role == "assistant" for message in said]
     else:
-        raise UserError(
-            f"{where} must hold messages, prompt and completion, or a trajectory: got {sorted(line)}"
-        )
+        raise UserError(f"{where} must hold messages, prompt and completion, or a trajectory: got {sorted(line)}")
     made = spoken(renderer, messages, _tools(line.get("tools"), where), trained)
     return Row.plain(made.ids, made.mask)
 
