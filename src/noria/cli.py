@@ -141,7 +141,9 @@ def evaluate(
 
 @app.command(name="list")
 def list_plugins(
-    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="envs, losses, …; all without it.")] = None,
+    kind: Annotated[
+        str | None, typer.Argument(metavar="[KIND]", help="envs, losses, weights, …; all without it.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List what `type = "…"` can name. The folder is the registry; a dotted name is your own module.
@@ -157,6 +159,7 @@ def list_plugins(
                     "doc": entry.doc,
                     "keys": _keys(folder, entry),
                     "source": str(entry.source),
+                    "from": entry.origin,
                 }
                 for entry in entries
             ]
@@ -164,11 +167,12 @@ def list_plugins(
         }
         _print_json(rows)
         return
-    table = Table("kind", "name", "what it is", *(["its keys"] if kind else []))
+    more = ["from"] * any(entry.origin for entries in found.values() for entry in entries) + ["its keys"]
+    table = Table("kind", "name", "what it is", *(more if kind else []))
     for folder, entries in found.items():
         for entry in entries:
-            keys = [Text(", ".join(_keys(folder, entry)))] if kind else []
-            table.add_row(folder, entry.name, Text(entry.doc), *keys)
+            cells = {"from": entry.origin, "its keys": ", ".join(_keys(folder, entry))}
+            table.add_row(folder, entry.name, Text(entry.doc), *(Text(cells[key]) for key in (more if kind else [])))
         if entries:
             table.add_section()
     Console().print(table)
@@ -210,7 +214,11 @@ def main() -> None:
 
 
 def _keys(folder: str, entry: registry.Entry) -> list[str]:
-    return [key for key in registry.config_fields(folder, entry.name) or [] if key != "type"]
+    return [
+        key
+        for key in registry.config_fields(registry.PARTS.get(folder, (folder, ""))[0], entry.name) or []
+        if key != "type"
+    ]
 
 
 def _load(arguments: list[str]) -> Recipe:

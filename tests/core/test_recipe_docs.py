@@ -11,12 +11,17 @@ from pydantic_core import PydanticUndefined
 from noria.core.recipe import Recipe
 from noria.core.recipe_phases import (
     Credit,
+    Difficulty,
+    Distilled,
     DistillPhase,
     EfficiencyPhase,
+    JointPhase,
     Optimised,
     RlPhase,
     Sampled,
     SftPhase,
+    SignalTable,
+    TeacherPhase,
 )
 from noria.core.recipe_tables import Curate, Eval, Gate, HintTable, LossTable, Rollout, Student, Supervisor
 
@@ -34,9 +39,14 @@ SECTIONS: dict[str, tuple[type[BaseModel], type[BaseModel] | None]] = {
     "Every phase that samples": (Sampled, Optimised),
     "curated": (SftPhase, Optimised),
     "group_mean, group_std, rloo": (RlPhase, Sampled),
-    "teacher_k1": (DistillPhase, Sampled),
+    "Every phase with teachers": (Distilled, Sampled),
+    "teacher_k1": (DistillPhase, Distilled),
+    "teacher": (TeacherPhase, Distilled),
+    "joint": (JointPhase, Distilled),
     "hmpo": (EfficiencyPhase, Sampled),
     "[phase.NAME.credit]": (Credit, None),
+    "[phase.NAME.difficulty]": (Difficulty, None),
+    "[phase.NAME.use.SIGNAL]": (SignalTable, None),
     "[phase.NAME.loss.TERM]": (LossTable, None),
 }
 

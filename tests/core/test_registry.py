@@ -23,6 +23,20 @@ def test_entries_are_the_modules_that_build_with_their_first_line() -> None:
     assert all(entry.doc and entry.source.is_file() for entry in found.values())
 
 
+@pytest.mark.parametrize(
+    ("part", "some"),
+    [("advantages", "rloo"), ("weights", "icepop"), ("rewards", "overlong"), ("controllers", "latch")],
+)
+def test_parts_of_the_signals_are_listed_with_meaning_and_source(part: str, some: str) -> None:
+    found = {entry.name: entry for entry in registry.entries(part)}
+    assert some in found and set(found) < set(registry.names("signals"))
+    assert all(entry.doc and entry.origin for entry in found.values())
+
+
+def test_every_loss_says_where_it_is_from() -> None:
+    assert [entry.name for entry in registry.entries("losses") if not entry.origin] == []
+
+
 @pytest.mark.parametrize("folder", registry.FOLDERS)
 def test_every_plugin_has_a_docstring(folder: str) -> None:
     assert [entry.name for entry in registry.entries(folder) if not entry.doc] == []
@@ -94,9 +108,7 @@ def test_config_fields_are_read_from_the_source(module: Path) -> None:
     assert registry.config_fields("envs", "mine.world") == ["a", "b"]
     module.write_text("class Config(Other):\n    a: int = 1\n")
     assert registry.config_fields("envs", "mine.world") is None
-    module.write_text(
-        "from noria.losses.base import LossConfig as Base\nclass Config(Base):\n    more: int = 1\n"
-    )
+    module.write_text("from noria.losses.base import LossConfig as Base\nclass Config(Base):\n    more: int = 1\n")
     found = registry.config_fields("envs", "mine.world")
     assert found is not None and {"aggregate", "balance"} < set(found) and found[-1] == "more"
 

@@ -122,7 +122,7 @@ class LossTable(BaseModel):
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
     coef: float = Field(
-        default=1.0, description="factor of the term in the sum; 0 = computed and logged, no gradient"
+        default=1.0, description="factor of the term in the sum; 0 = not computed"
     )
 
     @property

@@ -27,12 +27,22 @@ FOLDERS = (
 HEAVY = frozenset({"torch", "transformers", "vllm", "ray", "peft", "docker", "e2b"})
 
 
+#: Parts of a folder that can be listed alone: the folder, and the `SLOT` of its files.
+PARTS = {
+    "advantages": ("signals", "advantage"),
+    "weights": ("signals", "weight"),
+    "rewards": ("signals", "reward"),
+    "controllers": ("signals", "controller"),
+}
+
+
 class Entry(NamedTuple):
-    """One plug-in of a folder: its name, the first line of its docstring, and its file."""
+    """One plug-in of a folder: its name, the first line of its docstring, its file, and where the method is from."""
 
     name: str
     doc: str
     source: Path
+    origin: str = ""
 
 
 def names(folder: str) -> list[str]:
@@ -42,16 +52,22 @@ def names(folder: str) -> list[str]:
     return sorted(built or found)
 
 
-def entries(folder: str) -> list[Entry]:
-    """What `noria list` shows. Reads files only.
+def entries(kind: str) -> list[Entry]:
+    """What `noria list` shows of a folder, or of a part of one. Reads files only.
 
     Raises:
-        UserError: `folder` is not one of `FOLDERS`.
+        UserError: `kind` is neither one of `FOLDERS` nor of `PARTS`.
     """
-    if folder not in FOLDERS:
-        raise UserError(f"kind must be one of {', '.join(FOLDERS)}: got {folder!r}{nearest(folder, FOLDERS)}")
+    known = (*FOLDERS, *PARTS)
+    if kind not in known:
+        raise UserError(f"kind must be one of {', '.join(known)}: got {kind!r}{nearest(kind, known)}")
+    folder, slot = PARTS.get(kind, (kind, None))
     found = dict(_modules(folder))
-    return [Entry(name, _first_line(found[name]), found[name]) for name in names(folder)]
+    return [
+        Entry(name, _first_line(found[name]), found[name], str(constant(folder, name, "SOURCE") or ""))
+        for name in names(folder)
+        if slot is None or constant(folder, name, "SLOT") == slot
+    ]
 
 
 def resolve(folder: str, name: str) -> ModuleType:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SLOT = "loss"
-SOURCE = "Mach-Mind-4-Flash (Forward_kl_TopK); tail bucket: verl issue 7856"
+SOURCE = "MOPD report (forward KL top K); tail bucket: verl issue 7856"
 FAMILY: Family = "opd"
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SLOT = "loss"
-SOURCE = "Mach-Mind-4-Flash eq. 5-9; kl_discount: tinker-cookbook"
+SOURCE = "MOPD eq. 5-9; kl_discount: tinker-cookbook"
 FAMILY: Family = "opd"
 #: It speaks of sampled tokens only, so it may not train tokens that the policy did not sample as they stand.
 ON_POLICY = True

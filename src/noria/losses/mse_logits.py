@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SLOT = "loss"
-SOURCE = "Mach-Mind-4-Flash (MSE); Kim et al. 2105.08919"
+SOURCE = "MOPD report (MSE); Kim et al. 2105.08919"
 FAMILY: Family = "opd"
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from noria.signals.base import Floats, SignalConfig, over_known
 
 SLOT = "advantage"
-SOURCE = "GRPO 2402.03300, equation 2 of Claw"
+SOURCE = "GRPO 2402.03300, Claw agent"
 
 
 class Config(SignalConfig):

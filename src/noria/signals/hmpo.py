@@ -12,7 +12,7 @@ from pydantic import Field
 from noria.signals.base import Played, SignalConfig, flat, known
 
 SLOT = "reward"
-SOURCE = "Mach-Mind-4-Flash eq. 4 (HMPO)"
+SOURCE = "HMPO, eq. 4 of the MOPD report"
 
 
 class Config(SignalConfig):

@@ -11,7 +11,7 @@ from pydantic import Field
 from noria.signals.base import Floats, SignalConfig, Tokens, mean_one
 
 SLOT = "weight"
-SOURCE = "Flash loop U2-7"
+SOURCE = "Flash loop: advantage of the trajectory times a weight of key actions"
 
 
 class Config(SignalConfig):

@@ -9,7 +9,7 @@ from pydantic import Field
 from noria.signals.base import SignalConfig
 
 SLOT = "controller"
-SOURCE = "schedules of alpha and beta are left open by Mach-Mind-4-Flash; a straight line is our choice"
+SOURCE = "schedules of alpha and beta are left open by the MOPD report; a straight line is our choice"
 
 
 class Config(SignalConfig):

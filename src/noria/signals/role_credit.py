@@ -11,7 +11,7 @@ from pydantic import Field
 from noria.signals.base import Floats, SignalConfig, Tokens, mean_one
 
 SLOT = "weight"
-SOURCE = "Mach-Mind-4-Flash, Claw (no numbers given)"
+SOURCE = "MOPD report, Claw agent (no numbers given)"
 
 
 class Config(SignalConfig):

@@ -11,7 +11,7 @@ from pydantic import Field
 from noria.signals.base import Floats, SignalConfig
 
 SLOT = "advantage"
-SOURCE = "Mach-Mind-4-Flash eq. 5-9"
+SOURCE = "MOPD eq. 5-9"
 
 
 class Config(SignalConfig):

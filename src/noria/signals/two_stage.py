@@ -11,7 +11,7 @@ from pydantic import Field
 from noria.signals.base import Played, SignalConfig
 
 SLOT = "reward"
-SOURCE = "Mach-Mind-4-Flash, two-stage curriculum (threshold not stated)"
+SOURCE = "MOPD report, two-stage curriculum (threshold not stated)"
 
 
 class Config(SignalConfig):
