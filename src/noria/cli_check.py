@@ -121,7 +121,8 @@ def _world(recipe: Recipe, name: str) -> dict[str, Any]:
     if not isinstance(tasks, int):
         return {"type": plug.type, "tasks": None, "weak_rollouts": 0, "teacher_rollouts": 0, "rollouts": 0}
     weak = tasks * recipe.rollout.samples_per_task
-    teachers = tasks * recipe.rollout.teacher_samples_per_task * len(recipe.teachers)
+    playing = sum(not teacher.scores_tokens for teacher in recipe.teachers.values())
+    teachers = tasks * recipe.rollout.teacher_samples_per_task * playing
     return {
         "type": plug.type, "tasks": tasks, "weak_rollouts": weak, "teacher_rollouts": teachers,
         "rollouts": weak + teachers,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import os
 from importlib import import_module
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from noria.core.errors import UserError
+from noria.core.remote import is_this_machine
 from noria.core.store import Run
 from noria.stages.models import resolve_model
 
@@ -51,7 +51,7 @@ def serve(
     Example: noria serve builtin:tiny --port 8000
     """
     key = read_key(api_key_env)
-    if not key and not _is_loopback(host):
+    if not key and not is_this_machine(host):
         raise UserError(
             f"--host must be this machine's own loopback without a key: got {host!r}, where others could use the model "
             "- set --api-key-env, or --host 127.0.0.1"
@@ -135,13 +135,6 @@ def _length(folder: Path, asked: int | None) -> int:
     if asked is not None and most is not None and asked > most:
         raise UserError(f"--max-model-len must not exceed the model's {most} positions: got {asked} - set it to {most}")
     return asked or min(USUAL_LEN, most or USUAL_LEN)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _import(module: str) -> Any:

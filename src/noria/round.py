@@ -16,7 +16,7 @@ from pathlib import Path
 from noria.core.memory import keep_freed_memory
 from noria.core.recipe import Recipe
 from noria.core.store import Run
-from noria.stages import analyze, curate, gate, hint, pair, resample, rollout, train
+from noria.stages import analyze, curate, gate, hint, pair, resample, rollout, teach, train
 from noria.stages.context import Context
 from noria.stages.evaluate import OUTCOMES, SCORES, collect, evaluate
 from noria.stages.models import resolve_model
@@ -47,6 +47,7 @@ def run_recipe(recipe: Recipe, run: Run) -> None:
 
 def run_round(ctx: Context) -> Path:
     """One round; returns the folder of the next round's weak model."""
+    teach.check_teachers(ctx)
     _evaluate_weak(ctx)
     rollout.run(ctx)
     pair.run(ctx)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from noria.core.errors import EngineError, UserError
+from noria.core.remote import is_loopback
 from noria.core.types import Message
-from noria.engines.openai import ChatClient, Config, build, is_loopback
+from noria.engines.openai import ChatClient, Config, build
 from noria.engines.scripted import Reply, ScriptedServer
 
 pytest.importorskip("openai")

@@ -27,7 +27,7 @@ def test_pieces_make_the_text(renderer: Renderer, text: str) -> None:
     stream = TextStream(renderer.tokenizer.decode, renderer.end_ids)
     pieces = [stream.push(token) for token in renderer.message(text)]
     assert "�" not in "".join(pieces)
-    assert "".join(pieces) + stream.flush() == text
+    assert "".join(pieces) + stream.flush() == text and stream.ended
 
 
 def test_broken_characters_come_at_the_end_only(renderer: Renderer) -> None:

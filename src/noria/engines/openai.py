@@ -8,34 +8,23 @@ as long as the server asks.
 
 from __future__ import annotations
 
-import ipaddress
-import os
 from collections.abc import Sequence
 from typing import Any, Literal, cast
-from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError
 
 from noria.core.errors import EngineError, UserError
+from noria.core.remote import ServerConfig, connect, read_key
 from noria.core.types import Message
 
 CHATS = True
 SAMPLES_TOKENS = False
 
 
-class Config(BaseModel):
+class Config(ServerConfig):
     """Any OpenAI-compatible server, for text."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     type: Literal["openai"] = "openai"
-    base_url: str = Field(description="address of the server up to and with /v1")
-    model: str = Field(min_length=1, description="name of the model, as the server lists it")
-    api_key_env: str = Field(
-        "OPENAI_API_KEY",
-        min_length=1,
-        description="environment variable that holds the key; a server on this machine needs none",
-    )
-    timeout_s: float = Field(60.0, gt=0, description="longest silence of the server during one request")
     max_retries: int = Field(
         3, ge=0, description="further requests after a failed one, further questions after a useless answer"
     )
@@ -45,20 +34,6 @@ class Config(BaseModel):
     )
     temperature: float = Field(0.2, ge=0, le=2, description="sampling temperature; some reasoning models take 1.0 only")
     concurrency: int = Field(8, ge=1, le=256, description="requests in flight at most")
-
-    @field_validator("base_url")
-    @classmethod
-    def _is_address(cls, url: str) -> str:
-        try:
-            parts = urlsplit(url)
-            sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            sound = False
-        if not sound:
-            raise ValueError(f"must be an http address: got {url!r}, expected one as http://127.0.0.1:8000/v1")
-        if parts.username or parts.password or parts.query:
-            raise ValueError("must hold no user, password or query: recipes are saved - put the key into api_key_env")
-        return url
 
 
 class _Text(BaseModel):
@@ -80,18 +55,8 @@ class ChatClient:
     """See the module. May be used from several threads at once."""
 
     def __init__(self, config: Config, key: str) -> None:
-        import openai
-
         self.config, self._key = config, key
-        # A proxy of the environment must not stand between this process and a server beside it.
-        http = openai.DefaultHttpxClient(trust_env=False) if is_loopback(config.base_url) else None
-        self._client = openai.OpenAI(
-            api_key=key or "none",
-            base_url=config.base_url,
-            timeout=config.timeout_s,
-            max_retries=config.max_retries,
-            http_client=http,
-        )
+        self._client = connect(config, key, config.max_retries)
 
     def complete(self, messages: Sequence[Message], max_tokens: int, temperature: float) -> str:
         """The text of the answer, or of the refusal; "" where the model said nothing.
@@ -142,28 +107,13 @@ def _answer(body: str) -> str:
     return message.content or message.refusal or ""
 
 
-def is_loopback(url: str) -> bool:
-    """Whether the address is this machine."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def ready(config: Config) -> str:
     """The key, "" where the server needs none; looks at the environment alone.
 
     Raises:
         UserError: the variable that should hold it is not set.
     """
-    key = os.environ.get(config.api_key_env, "").strip()
-    if not key and not is_loopback(config.base_url):
-        raise UserError(
-            f"api_key_env must name a variable that holds the key: {config.api_key_env} is not set - run "
-            f"`export {config.api_key_env}=…`, or name another variable"
-        )
-    return key
+    return read_key(config)
 
 
 def build(config: Config) -> ChatClient:
@@ -172,11 +122,4 @@ def build(config: Config) -> ChatClient:
     Raises:
         UserError: the package `openai` or the key is missing.
     """
-    key = ready(config)
-    try:
-        return ChatClient(config, key)
-    except ModuleNotFoundError as fault:
-        raise UserError(
-            f'engine type = "openai" needs the package {fault.name!r}, which is missing - run '
-            '`pip install "noria[openai]"`'
-        ) from fault
+    return ChatClient(config, ready(config))

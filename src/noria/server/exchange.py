@@ -62,7 +62,7 @@ class Exchange:
             return None
         if isinstance(event, Done):
             fresh = text.flush()
-            return Piece(job.index, fresh, reason="stop" if text.stopped else event.reason)
+            return Piece(job.index, fresh, reason="stop" if text.stopped or text.ended else event.reason)
         fresh = text.push(event.id)
         return Piece(job.index, fresh, (event,), "stop" if text.stopped else None)
 

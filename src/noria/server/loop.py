@@ -48,7 +48,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The end of a job: "stop" (the model ended its turn) or "length"."""
+    """The end of a job: "stop" (the model ended its turn) or "length"; of a scored prompt the last token tells."""
 
     reason: str
 

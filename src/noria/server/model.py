@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +13,18 @@ from typing import Any
 from jinja2 import TemplateError
 
 from noria.core.errors import UserError
+from noria.core.types import Task, Tool
 from noria.engines.serving import Settings
 from noria.server.calls import written
 from noria.server.errors import ApiError, wrong
-from noria.server.schema import ChatRequest, Sampling
-from noria.tokens.renderer import Renderer
+from noria.server.schema import ChatRequest, Sampling, ToolSpec
+from noria.tokens.renderer import Renderer, tool_schema
 
 SEEDS = 1 << 62
+#: Tags that are the conversation's own syntax, whatever a tokenizer calls them.
+KEPT = {"<think>", "</think>"}
+#: Characters of the private use area around the number of a text that must not be read as a special token.
+ALIAS = ("\uf8f0", "\uf8f1")
 #: Distance between the seeds of the choices of one request (2^62 divided by the golden ratio, odd).
 STRIDE = 0x278DDE6E5FD29F05
 
@@ -37,6 +43,10 @@ class Served:
     def __init__(self, name: str, tokenizer: Any, end_ids: Sequence[int], limits: Limits) -> None:
         self.name, self.tokenizer, self.limits = name, tokenizer, limits
         self.end_ids = frozenset(end_ids)
+        special = {str(token) for token in tokenizer.all_special_tokens}
+        special |= {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
+        longest = sorted(special - KEPT, key=lambda text: (-len(text), text))
+        self._special = re.compile("|".join(map(re.escape, longest)) or "(?!)")
         self._renderer: Renderer | None = None
         try:
             self._renderer = Renderer(tokenizer)
@@ -66,39 +76,53 @@ class Served:
     def chat_ids(self, request: ChatRequest) -> tuple[int, ...]:
         """Ids of a conversation up to where the assistant speaks.
 
-        After the first prompt, turns of assistant and tool are put together as rollouts put them, piece by piece; any
-        other conversation is rendered by the template as a whole.
+        System, user, and turns of assistant and tool are put together as rollouts put them, piece by piece; any other
+        conversation is rendered by the template as a whole. Special tokens come of the template alone: where somebody's
+        words hold the text of one, it is spelled out.
 
         Raises:
             ApiError: the model has no chat template, or its template refuses the messages.
         """
         said = [
-            {"role": m.role.replace("developer", "system"), "content": written(m, f"messages.{i}")}
-            for i, m in enumerate(request.messages)
+            (m.role.replace("developer", "system"), written(m, f"messages.{i}")) for i, m in enumerate(request.messages)
         ]
-        if said[-1]["role"] == "assistant":
+        if said[-1][0] == "assistant":
             raise wrong("messages", "messages must not end with the assistant: it is the one to speak")
-        tools = [tool.model_dump(exclude_none=True) for tool in request.offered] or None
-        roles = [message["role"] for message in said]
-        first = roles.index("assistant") if "assistant" in roles else len(said)
+        task, first = _opening(said, [plain_tool(tool) for tool in request.offered])
         turns = said[first:]
-        if self._renderer is None or roles[first:] != ["assistant", "tool"] * (len(turns) // 2):
-            return self._rendered(said, tools)
-        ids = self._rendered(said[:first], tools)
-        for message, seen in zip(turns[::2], turns[1::2], strict=True):
-            ids += self._renderer.message(message["content"]) + self._renderer.observation(seen["content"]).ids
+        alternating = [role for role, _ in turns] == ["assistant", "tool"] * (len(turns) // 2)
+        if self._renderer is None or task is None or not alternating:
+            return self._rendered(said, [tool.model_dump(exclude_none=True) for tool in request.offered])
+        ids = self._renderer.prompt(task).ids
+        for (_, message), (_, seen) in zip(turns[::2], turns[1::2], strict=True):
+            ids += self._renderer.message(message) + self._renderer.observation(seen).ids
         return ids
 
-    def _rendered(self, messages: Sequence[dict[str, str]], tools: list[dict[str, Any]] | None) -> tuple[int, ...]:
+    def _rendered(self, said: Sequence[tuple[str, str]], tools: list[dict[str, Any]]) -> tuple[int, ...]:
         if not self.tokenizer.chat_template:
             raise ApiError(400, f"the model {self.name!r} has no chat template: use /v1/completions", "messages")
+        named = sorted({found for _, text in said for found in self._special.findall(text)})
+        aliases = {text: f"{ALIAS[0]}{k}{ALIAS[1]}" for k, text in enumerate(named)}
+        messages = [
+            {"role": role, "content": self._special.sub(lambda found: aliases[found[0]], text)} for role, text in said
+        ]
         try:
             text = self.tokenizer.apply_chat_template(
-                list(messages), tools=tools, add_generation_prompt=True, tokenize=False
+                messages, tools=tools or None, add_generation_prompt=True, tokenize=False
             )
         except TemplateError as fault:
             raise wrong("messages", f"the model's chat template refuses the messages: {fault}") from fault
-        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+        ids: list[int] = []
+        for k, part in enumerate(re.split(f"{ALIAS[0]}(\\d+){ALIAS[1]}", text)):
+            ids += self._spelt(named[int(part)]) if k % 2 else self.tokenizer.encode(part, add_special_tokens=False)
+        return tuple(ids)
+
+    def _spelt(self, text: str) -> Sequence[int]:
+        """Ids of a text that reads like a special token and is none."""
+        if self._renderer is not None:
+            return self._renderer.encode(text)
+        found: list[int] = self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
+        return found
 
     def room(self, ids: Sequence[int], wanted: int | None, param: str) -> int:
         """Tokens that may follow the prompt: what is wanted, or all that fit.
@@ -133,6 +157,29 @@ class Served:
             top_p=1.0 if request.top_p is None else request.top_p,
             top=top or 0,
         )
+
+
+def _opening(said: Sequence[tuple[str, str]], tools: Sequence[Tool | None]) -> tuple[Task | None, int]:
+    """System and user message as a task's and how many messages they are; None where they are not of that form."""
+    first = int(said[0][0] == "system")
+    if len(said) <= first or said[first][0] != "user" or None in tools:
+        return None, 0
+    system = said[0][1] if first else ""
+    return Task("", "", system, said[first][1], tuple(tool for tool in tools if tool is not None)), first + 1
+
+
+def plain_tool(spec: ToolSpec) -> Tool | None:
+    """The tool as worlds describe theirs; None where its schema says more than that can hold."""
+    given = spec.model_dump(exclude_none=True)
+    function = given["function"]
+    properties = function.get("parameters", {}).get("properties", {})
+    parameters = {
+        str(key): (str(value.get("type")), str(value.get("description", "")))
+        for key, value in properties.items()
+        if isinstance(value, dict)
+    }
+    tool = Tool(function["name"], function.get("description", ""), parameters)
+    return tool if tool_schema(tool) == given else None
 
 
 def read_end_ids(folder: Path, tokenizer: Any) -> tuple[int, ...]:

@@ -11,18 +11,22 @@ Decode = Callable[[Sequence[int]], str]
 
 
 class TextStream:
-    """The text of one sequence as it grows. `stopped` once a stop string was met; it is left out of the text."""
+    """The text of one sequence as it grows.
+
+    `stopped` once a stop string was met, `ended` once an end-of-turn token was; both are left out of the text.
+    """
 
     def __init__(self, decode: Decode, end_ids: Collection[int], stops: Sequence[str] = ()) -> None:
         self._decode, self._end_ids, self._stops = decode, end_ids, tuple(stops)
         self._ids: list[int] = []
         self._from = self._shown = 0
         self._held = ""
-        self.stopped = False
+        self.stopped = self.ended = False
 
     def push(self, token: int) -> str:
         """Take the next token; returns the text that is certain now."""
-        if self.stopped or token in self._end_ids:
+        self.ended |= token in self._end_ids
+        if self.stopped or self.ended:
             return ""
         self._ids.append(token)
         return self._release(self._fresh(partial=False))

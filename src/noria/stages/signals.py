@@ -230,6 +230,13 @@ def needs_reference(phase: Sampled) -> bool:
     )
 
 
+def needs_states(phase: Distilled) -> bool:
+    """Whether the phase reads more of its teachers than log-probabilities of the student's tokens."""
+    hooks = Hooks(phase)
+    built = (registry.resolve("losses", name).build(table.config(name)) for name, table in phase.loss.items())
+    return any("hidden" in term.needs for term in built) or bool(phase.overlap_every) or hooks.takeover is not None
+
+
 def needs_bank(phase: Sampled) -> bool:
     """Whether the phase needs a second model: for teachers, or for the frozen reference."""
     hooked = any(reward.needs_reference for reward in Hooks(phase).rewards)

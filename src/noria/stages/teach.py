@@ -10,12 +10,12 @@ from noria.core.errors import UserError
 from noria.core.recipe_phases import Difficulty, Distilled, Sampled
 from noria.core.store import Artifact
 from noria.core.types import Task, Trajectory
-from noria.stages.bank import ModelBank, Source
+from noria.stages.bank import ModelBank, Remote, Source
 from noria.stages.context import Context
 from noria.stages.distil import Means
 from noria.stages.hooks import Hooks
 from noria.stages.roller import Job
-from noria.stages.signals import Signal, needs_bank
+from noria.stages.signals import Signal, needs_bank, needs_states
 from noria.stages.signals import build as build_signal
 from noria.trainers.local import LocalTrainer
 
@@ -67,6 +67,31 @@ def teachers_of(
     if not phase.teacher_weights:
         return found, routes, None
     return found, routes, [phase.teacher_weights.get(name, 0.0) for name in names]
+
+
+def check_teachers(ctx: Context) -> None:
+    """Ask the servers of teachers that this round still needs, before anything is spent on it.
+
+    Raises:
+        UserError: one cannot teach this student, or a phase wants of it what only weights can give.
+    """
+    for name, phase in ctx.recipe.phase.items():
+        if not isinstance(phase, Distilled) or not phase.steps or ctx.run.done(ctx.name(name)):
+            continue
+        table = phase.route if isinstance(phase.route, dict) else {"": phase.route}
+        for teacher in dict.fromkeys(table.values()):
+            plug = ctx.recipe.teachers.get(teacher)
+            if plug is None:
+                continue
+            source = plug.module().build(plug.config())
+            if not isinstance(source, Remote):
+                continue
+            try:
+                if needs_states(phase):
+                    source.data()
+                source.check(ctx.renderer, ctx.recipe.rollout.max_tokens)
+            except UserError as fault:
+                raise UserError(f"teachers.{teacher}.{fault}") from fault
 
 
 def of_fitting_difficulty(

@@ -1,0 +1,91 @@
+"""Servers that speak the OpenAI API: their address, the key for them, and a client that no proxy leads astray."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from noria.core.errors import UserError
+
+if TYPE_CHECKING:
+    import openai
+
+
+class ServerConfig(BaseModel):
+    """Where a server is and what it is asked for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    base_url: str = Field(description="address of the server up to and with /v1")
+    model: str = Field(min_length=1, description="name of the model, as the server lists it")
+    api_key_env: str = Field(
+        "OPENAI_API_KEY",
+        min_length=1,
+        description="environment variable that holds the key; a server on this machine needs none",
+    )
+    timeout_s: float = Field(60.0, gt=0, description="longest silence of the server during one request")
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_address(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            sound = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            sound = False
+        if not sound:
+            raise ValueError(f"must be an http address: got {url!r}, expected one as http://127.0.0.1:8000/v1")
+        if parts.username or parts.password or parts.query:
+            raise ValueError("must hold no user, password or query: recipes are saved - put the key into api_key_env")
+        return url
+
+
+def is_loopback(url: str) -> bool:
+    """Whether the address is this machine."""
+    return is_this_machine(urlsplit(url).hostname or "")
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether the host can be reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def read_key(config: ServerConfig) -> str:
+    """The key, "" where the server needs none; looks at the environment alone.
+
+    Raises:
+        UserError: the variable that should hold it is not set.
+    """
+    key = os.environ.get(config.api_key_env, "").strip()
+    if not key and not is_loopback(config.base_url):
+        raise UserError(
+            f"api_key_env must name a variable that holds the key: {config.api_key_env} is not set - run "
+            f"`export {config.api_key_env}=…`, or name another variable"
+        )
+    return key
+
+
+def connect(config: ServerConfig, key: str, max_retries: int) -> openai.OpenAI:
+    """A client; sends nothing yet. `max_retries` further requests are its own, after timeouts and busy servers.
+
+    Raises:
+        UserError: the package `openai` is missing.
+    """
+    try:
+        import openai
+    except ModuleNotFoundError as fault:
+        raise UserError(
+            f'base_url needs the package {fault.name!r}, which is missing - run `pip install "noria[openai]"`'
+        ) from fault
+    # A proxy of the environment must not stand between this process and a server beside it.
+    http = openai.DefaultHttpxClient(trust_env=False) if is_loopback(config.base_url) else None
+    return openai.OpenAI(
+        api_key=key or "none", base_url=config.base_url, timeout=config.timeout_s, max_retries=max_retries,
+        http_client=http,
+    )  # fmt: skip

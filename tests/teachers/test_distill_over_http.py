@@ -1,0 +1,177 @@
+"""A distill phase whose teacher is a server: two real steps, unknown scores, and what is refused before them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from serving import Served
+
+from noria.core.errors import EngineError, UserError
+from noria.core.recipe import Recipe, load
+from noria.core.store import Run
+from noria.envs import ledger
+from noria.stages import teach, train
+from noria.stages.bank import ModelBank, Remote
+from noria.stages.context import Context
+from noria.stages.distil import Distillation
+from noria.stages.worker import Pool
+from noria.teachers._answers import TokenScores
+from noria.teachers.model import Config, build
+from noria.tokens.renderer import Renderer
+from noria.trainers import local
+from noria.trainers.rows import Channel, Row
+
+RECIPE = """
+name = "small"
+student = { model = "builtin:tiny", engine = { type = "embedded", slots = 8 } }
+rollout = { max_turns = 4, max_new_tokens = 60, max_tokens = 320 }
+gate = { tasks = 4 }
+
+[executor]
+type = "local"
+workers = 1
+
+[teachers.own]
+type = "model"
+base_url = "%s"
+model = "builtin:tiny"
+
+[env]
+ledger = { type = "ledger", tasks = 4 }
+
+[phase.distill]
+signal = "teacher_k1"
+route = "own"
+steps = 2
+prompts_per_step = 6
+minibatches = 1
+max_staleness = 0
+lr = 1e-3
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Any:
+    with Served("builtin:tiny", "--max-model-len", "321", "--slots", "1") as running:
+        yield running
+
+
+@pytest.fixture
+def recipe(server: Served, tmp_path: Path) -> Recipe:
+    file = tmp_path / "small.toml"
+    file.write_text(RECIPE % server.url, encoding="utf-8")
+    return load([file])
+
+
+def context(recipe: Recipe, tiny_folder: Path, renderer: Renderer, folder: Path, pool: Any) -> Context:
+    worlds = {"ledger": ledger.build(ledger.Config(), None)}
+    return Context(recipe, Run.create(folder / "runs", recipe), 1, tiny_folder, worlds, renderer, pool)
+
+
+def test_two_steps_towards_the_students_own_model(
+    recipe: Recipe, tiny_folder: Path, renderer: Renderer, tmp_path: Path
+) -> None:
+    pool = Pool(recipe, tiny_folder)
+    try:
+        ctx = context(recipe, tiny_folder, renderer, tmp_path, pool)
+        teach.check_teachers(ctx)
+        train.make(ctx, "distill", recipe.phase["distill"], tiny_folder, ["ledger"], {})
+    finally:
+        pool.close()
+    rows = [json.loads(line) for line in (ctx.run.path / "metrics.jsonl").read_text().splitlines()]
+    first, second = (row for row in rows if row["phase"] == ctx.name("distill"))
+    # Teacher and student are one model, so nothing is left to learn; AdamW then moves along what rounding left.
+    assert abs(first["distill/k1/ledger"]) < 1e-3 and first["distill/abs/ledger"] < 1e-3
+    assert second["distill/abs/ledger"] > 0
+    assert first["rows"] == second["rows"] == 6
+    assert (ctx.run.folder(ctx.name("distill")) / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("teachers.own.model=other", "teachers.own.model must be one that .* serves: got 'other'"),
+        ("rollout.max_tokens=400", "teachers.own.model must take sequences of rollout.max_tokens = 400"),
+        ("phase.distill.overlap_every=1", 'teachers.own.type = "model" gives log-probabilities of tokens alone'),
+    ],
+)
+def test_what_cannot_teach_is_refused_before_the_round(
+    server: Served, tiny_folder: Path, renderer: Renderer, tmp_path: Path, change: str, told: str
+) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(RECIPE % server.url, encoding="utf-8")
+    changed = load([file], [change])
+    with pytest.raises(UserError, match=told):
+        teach.check_teachers(context(changed, tiny_folder, renderer, tmp_path, None))
+
+
+class Forgetful:
+    """A teacher that likes every token alike, and cannot score rows that begin with 9."""
+
+    folder, gold = None, False
+
+    def score(self, rows: Sequence[Sequence[int]], top: int = 0) -> list[TokenScores | None]:
+        return [
+            None if row[0] == 9 else TokenScores((0.0, *(-2.0,) * (len(row) - 1)), ((),) * len(row)) for row in rows
+        ]
+
+    def check(self, renderer: Any, longest: int) -> None:
+        assert longest
+
+    def data(self) -> bytes:
+        raise AssertionError("it has none")
+
+    def tick(self, step: int, student: Any) -> None:
+        assert step >= 0
+
+
+@pytest.fixture
+def signal(recipe: Recipe, tiny_folder: Path) -> Distillation:
+    student = local.build(local.Config(), tiny_folder)
+    bank = ModelBank(student, [Forgetful()], student=student)  # type: ignore[list-item]
+    return Distillation(recipe.phase["distill"], bank, {"ledger": 0})  # type: ignore[arg-type]
+
+
+def made(*ids: int) -> Row:
+    row = Row.plain(ids, [0, *[1] * (len(ids) - 1)])
+    row.logp_old = np.where(row.mask, -1.5, 0.0)
+    row.roles = ("answer",) * len(ids)
+    return row
+
+
+def test_a_row_without_a_score_is_left_out_and_no_zero(signal: Distillation) -> None:
+    rows = [made(5, 6, 7), made(9, 6), made(7, 7)]
+    metrics = signal.prepare(rows)
+    assert [row.ids.tolist() for row in rows] == [[5, 6, 7], [7, 7]]
+    assert metrics["distill/unknown_frac"] == pytest.approx(1 / 3)
+    assert metrics["distill/k1/ledger"] == pytest.approx(0.5)
+    assert rows[0].logp_teacher.tolist() == [0.0, -2.0, -2.0]
+    assert rows[0].advantage[1:].tolist() == pytest.approx([-0.5, -0.5])
+
+
+def test_what_a_row_has_of_reinforcement_stays(signal: Distillation) -> None:
+    rows = [made(5, 6), made(9, 6)]
+    for row in rows:
+        row.channels = {name: Channel(row.mask, row.weight, row.advantage) for name in ("opd", "rl")}
+    metrics = signal.prepare(rows)
+    assert [list(row.channels) for row in rows] == [["opd", "rl"], ["rl"]]
+    assert metrics["distill/k1/ledger"] == pytest.approx(0.5)
+
+
+def test_a_step_without_any_score_fails(signal: Distillation) -> None:
+    with pytest.raises(EngineError, match="its teachers could score none of them"):
+        signal.prepare([made(9, 6), made(9, 7)])
+
+
+def test_the_teacher_of_a_recipe_scores_and_has_no_weights(recipe: Recipe) -> None:
+    table = recipe.teachers["own"]
+    teacher = table.module().build(table.config())
+    assert isinstance(teacher, Remote) and table.scores_tokens
+    with pytest.raises(UserError, match='use type = "frozen"'):
+        teacher.data()
+    assert build(Config.model_validate(table.options)).config == teacher.config
