@@ -28,6 +28,23 @@ def test_a_template_that_ignores_tools_gets_them_in_words() -> None:
     )
 
 
+def test_a_template_that_teaches_other_calls_gets_them_in_words_too() -> None:
+    teaches = CHATML.replace(
+        "{{ m.content }}",
+        "{{ m.content }}{% if loop.first and tools %}{{ tools | tojson }} Return <tool_call> with "
+        '{"name": …, "arguments": …}{% endif %}',
+    )
+    named = CHATML.replace(
+        "{{ m.content }}", "{{ m.content }}{% if loop.first and tools %} {{ tools[0].function.name }}{% endif %}"
+    )
+    task = Task("t", "w", "Be brief.", "go", TOOLS)
+    text, other = (
+        Renderer(tokenizer(t)).tokenizer.decode(Renderer(tokenizer(t)).prompt(task).ids) for t in (teaches, named)
+    )
+    assert described(TOOLS) in text and "<tool_call>" not in text
+    assert "Be brief. get<|im_end|>" in other and described(TOOLS) not in other
+
+
 def test_calls_in_a_foreign_tokenizer_grow_a_conversation_without_rewriting_it() -> None:
     renderer = Renderer(tokenizer(CHATML))
     said = "<think>look first</think>" + render_call("get", id="A1")

@@ -22,11 +22,9 @@ from jinja2 import TemplateError
 
 from noria.core.errors import UserError
 from noria.core.types import Message, Task, TokenRole, Tool
-from noria.tokens.tools import described
+from noria.tokens.tools import PROBE, described, shown_well
 
 _CLOSERS = {"think": "</think>", "tool_args": "</call>"}
-#: A tool to see whether the template shows tools at all; else they are described in the system message.
-_TOOL = Tool("omega", "does nothing")
 #: Turns of the probe. Templates that know reasoning as a part of its own write it in this form themselves.
 _PROBE = tuple((f"<think>\nalpha{k}\n</think>\n\nbeta{k}", f"gamma{k}") for k in range(3))
 
@@ -61,7 +59,7 @@ class Renderer:
         self._special_text = re.compile("|".join(map(re.escape, longest)) or "(?!)")
         self._pieces = [tokenizer.decode([i]) for i in range(self.vocab_size)]
         self._between, self._after = self._probe()
-        self._shows_tools = _TOOL.name in self._template([Message("system", "s"), Message("user", "u")], [_TOOL], True)
+        self._shows_tools = shown_well(self._template([Message("system", "s"), Message("user", "u")], [PROBE], True))
         self.end_text = tokenizer.decode([self.end_ids[0]])
         self._cache: dict[str, tuple[int, ...]] = {}
 
@@ -117,7 +115,7 @@ class Renderer:
         return Piece(ids, _same("user", len(ids)))
 
     def opening(self, messages: Sequence[Message], tools: Sequence[Tool]) -> tuple[list[Message], Sequence[Tool]]:
-        """Messages and tools as the template takes them: tools that it would not show stand in the system message."""
+        """Messages and tools as the template takes them: others than it shows well stand in the system message."""
         if self._shows_tools or not tools:
             return list(messages), tools
         rest = list(messages)
