@@ -13,19 +13,21 @@ from noria.core.errors import UserError
 from noria.core.recipe import Recipe
 from noria.core.recipe_checks import worlds_of
 from noria.core.recipe_phases import Phase, Sampled, SftPhase
+from noria.core.recipe_tables import Plug
 
 HINT_ARMS = 3  # hinted, without a hint, with a hint from random marks
 
 
 def check_engines(recipe: Recipe) -> None:
-    """Every engine that the run will build must have what it needs of the environment, a key for one.
+    """Every engine and teacher that the run will build must have what it needs of the environment, a key for one.
 
-    An engine's module may say so itself in `ready(config)`; a heavy module is not imported for it.
+    A module may say so itself in `ready(config)`; a heavy module is not imported for it.
 
     Raises:
         UserError: something is missing; names the field, what is missing and the fix.
     """
-    tables = {"student.engine": recipe.student.engine}
+    tables: dict[str, Plug] = {"student.engine": recipe.student.engine}
+    tables |= {f"teachers.{name}": table for name, table in recipe.teachers.items()}
     if recipe.supervisor.type == "model" and recipe.supervisor.engine is not None:
         tables["supervisor.engine"] = recipe.supervisor.engine
     faults: list[str] = []

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from serving import Served
 
+from noria.cli_check import check_engines
 from noria.core.errors import EngineError, UserError
 from noria.core.recipe import Recipe, load
 from noria.core.store import Run
@@ -108,6 +109,16 @@ def test_what_cannot_teach_is_refused_before_the_round(
     changed = load([file], [change])
     with pytest.raises(UserError, match=told):
         teach.check_teachers(context(changed, tiny_folder, renderer, tmp_path, None))
+
+
+def test_a_missing_key_is_told_by_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    file = tmp_path / "small.toml"
+    file.write_text(RECIPE % "https://models.example/v1", encoding="utf-8")
+    with pytest.raises(
+        UserError, match=r"^teachers\.own\.api_key_env must name a variable .*OPENAI_API_KEY is not set"
+    ):
+        check_engines(load([file]))
 
 
 class Forgetful:

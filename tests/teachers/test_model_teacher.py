@@ -132,6 +132,14 @@ def test_what_stays_without_a_score_is_unknown_and_no_zero() -> None:
     assert sorted(len(request["prompt"]) for request in requests) == [2, 2, 2, 3]
 
 
+def test_a_server_that_died_leaves_scores_unknown() -> None:
+    with ScriptedServer(scored, path=PATH) as server:
+        mine = teacher(server, max_retries=1)
+    assert mine.score(ROWS) == [None, None]
+    with pytest.raises(EngineError, match="APIConnectionError"):
+        teacher(server, max_retries=1, max_unknown=0.4).score(ROWS)
+
+
 def test_a_wish_beyond_the_budget_ends_it_at_once() -> None:
     found, requests = run(lambda _: Reply("no", status=429, headers={"retry-after": "3600"}))
     assert found == [None, None] and len(requests) == 2
