@@ -15,6 +15,7 @@ from pathlib import Path
 
 from noria.core.memory import keep_freed_memory
 from noria.core.recipe import Recipe
+from noria.core.recipe_plugins import check_values
 from noria.core.store import Run
 from noria.stages import analyze, curate, gate, hint, pair, resample, rollout, teach, train
 from noria.stages.context import Context
@@ -29,6 +30,7 @@ from noria.web.report import write_report
 def run_recipe(recipe: Recipe, run: Run) -> None:
     """Run, or go on with, all rounds of a recipe in its run folder."""
     keep_freed_memory()
+    check_values(recipe)
     weak = resolve_model(recipe.student.model)
     worlds, sandbox = open_worlds(recipe)
     renderer = Renderer.load(weak)

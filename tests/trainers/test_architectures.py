@@ -12,7 +12,9 @@ import pytest
 import torch
 from architectures import NAMES, tiny_model
 
+from noria.core import recipe as recipes
 from noria.core.errors import UserError
+from noria.core.recipe_plugins import check_values
 from noria.losses import ce
 from noria.models import weights
 from noria.models.checkpointing import recompute
@@ -242,6 +244,19 @@ def test_what_cannot_be_right_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "nonsense"}')
     with pytest.raises(UserError, match="model must be a causal LM"):
         build(Config(), tmp_path)
+
+
+def test_a_value_that_the_trainer_refuses_is_told_before_anything_runs(tmp_path: Path) -> None:
+    file = tmp_path / "r.toml"
+    file.write_text(
+        'name = "r"\nenv.a = { type = "arithmetic" }\n'
+        'student.trainer = { type = "local", dtype = "float16", lora_targets = ["q_proj"], checkpointing = "some" }\n'
+        'student.engine = { type = "embedded", slots = 0 }\n'
+    )
+    with pytest.raises(UserError) as found:
+        check_values(recipes.load([file]))
+    for path in ("student.trainer.dtype", "student.trainer.checkpointing", "student.engine.slots"):
+        assert path in str(found.value)
 
 
 def test_logits_that_are_scaled_or_bent_are_noticed() -> None:

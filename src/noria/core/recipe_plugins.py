@@ -69,6 +69,22 @@ def resolve(recipe: Recipe) -> tuple[dict[str, Any], list[str]]:
     return resolved, faults
 
 
+def check_values(recipe: Recipe) -> None:
+    """Check the values too of plug-ins that are heavy to import, before any work is done for them.
+
+    Raises:
+        UserError: every value that the engine or the trainer of the student refuses.
+    """
+    faults: list[str] = []
+    for path, plug in (("student.engine", recipe.student.engine), ("student.trainer", recipe.student.trainer)):
+        try:
+            plug.config()
+        except ValidationError as fault:
+            faults += describe_plugin(fault, path, config_class(plug.folder, plug.type))
+    if faults:
+        raise UserError("\n".join(faults))
+
+
 def _filled(path: str, folder: str, name: str, options: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The options with defaults, and faults. `path` is the dotted place of the table."""
     try:
