@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from architectures import NAMES, tiny_model
 
 from noria.engines.embedded import Config
 from noria.engines.serving import Given, ServingEngine, Settings, Token, nucleus
@@ -133,6 +134,20 @@ def test_scores_are_those_of_a_plain_forward_pass(engine: ServingEngine, random_
             assert [p for _, p in token.top] == pytest.approx(best.values.tolist(), abs=1e-4)
         for token, row in zip(rest[:-1], logp[len(ids) - 1 :], strict=False):
             assert token.id == int(row.argmax()) and token.rank == 1 and len(token.top) == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_architecture_is_scored_and_decoded_as_by_itself(name: str) -> None:
+    model = tiny_model(name)
+    rows = [[4, 5, 6], [9] * 11, [8, 2], [1, 30, 22, 5, 40], [7]]
+    with Desk(ServingEngine(model, [], Config(slots=SLOTS, max_tokens=80, prefill_rows=2))) as desk:
+        found = desk.run(*(desk.job(*ids, new=6, score=0, temperature=0.0) for ids in rows))
+    for ids, (scores, *rest) in zip(rows, found, strict=True):
+        whole = [*ids, *ids_of(rest)]
+        logp = reference(model, whole)
+        wanted = [float(row[token]) for row, token in zip(logp, whole[1:], strict=False)]
+        assert [*(t.logp for t in scores.tokens), *(t.logp for t in rest[:-1])] == pytest.approx(wanted, abs=1e-4)
+        assert whole[len(ids) :] == logp[len(ids) - 1 : -1].argmax(-1).tolist()
 
 
 def test_scoring_in_chunks_changes_nothing(engine: ServingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
