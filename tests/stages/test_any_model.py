@@ -13,11 +13,13 @@ from noria.core import recipe as recipes
 from noria.core.types import Trajectory
 from noria.losses import clipped
 from noria.stages import rows as rows_of
+from noria.stages.bank import ModelBank
 from noria.stages.models import resolve_model
 from noria.stages.roller import Job
 from noria.stages.worker import Load, Loaded, RolloutService, Setup
 from noria.tokens.renderer import Renderer
-from noria.trainers.local import LocalTrainer, build
+from noria.trainers.local import Config, LocalTrainer, build
+from noria.trainers.rows import Row
 
 RECIPE = """
 name = "any"
@@ -76,3 +78,11 @@ def test_a_model_samples_learns_and_samples_from_what_it_learnt(
         assert max(moved) > 1e-2
         service.receive(Load(trainer.weights(), version + 1))
     service.close()
+
+
+@pytest.mark.parametrize("name", ["qwen3_moe", "qwen3_5_moe"])
+def test_a_teacher_whose_experts_lie_apart_on_disk_is_read_as_it_is_in_memory(name: str, tmp_path: Path) -> None:
+    teacher, rows = tiny_model(name, seed=3), [Row.plain([1, 2, 3, 4, 5], [0, 1, 1, 1, 1])]
+    teacher.save_pretrained(tmp_path)
+    ModelBank(LocalTrainer(Config(), tiny_model(name)), [tmp_path]).score(rows)
+    assert np.array_equal(rows[0].logp_teacher, LocalTrainer(Config(), teacher).score(rows)[0])
