@@ -1,4 +1,4 @@
-"""A distill phase whose teacher is a server: two real steps, unknown scores, and what is refused before them."""
+"""A teacher on a real server: its scores, two steps of a distill phase, unknown scores, and what is refused."""
 
 from __future__ import annotations
 
@@ -72,6 +72,26 @@ def recipe(server: Served, tmp_path: Path) -> Recipe:
 def context(recipe: Recipe, tiny_folder: Path, renderer: Renderer, folder: Path, pool: Any) -> Context:
     worlds = {"ledger": ledger.build(ledger.Config(), None)}
     return Context(recipe, Run.create(folder / "runs", recipe), 1, tiny_folder, worlds, renderer, pool)
+
+
+def test_the_students_own_model_on_a_server_scores_as_the_trainer_does(
+    server: Served, renderer: Renderer, tiny_folder: Path
+) -> None:
+    rows = [list(renderer.encode(text)) for text in ("compute 3 + 4", '<call name="edit"><line>3</line></call>', "ab")]
+    trainer = local.build(local.Config(), tiny_folder)
+    wanted = trainer.score([Row.plain(ids, [1] * len(ids)) for ids in rows])
+    for ask in ("prompt_logprobs", "echo"):
+        config = Config.model_validate({"base_url": server.url, "model": "builtin:tiny", "ask": ask})
+        mine = build(config)
+        mine.check(renderer, 320)
+        for scores, values in zip(mine.score(rows), wanted, strict=True):
+            assert scores is not None
+            assert scores.logp[1:] == pytest.approx(values[1:].tolist(), abs=1e-4)
+        with pytest.raises(UserError, match="sequences of rollout.max_tokens = 321 tokens and one more"):
+            mine.check(renderer, 321)
+    mine = build(Config(base_url=server.url, model="builtin:tiny"))
+    with pytest.raises(UserError, match="prompt_logprobs must be at most 20: got 64"):
+        mine.check(renderer, 320, top=64)
 
 
 def test_two_steps_towards_the_students_own_model(

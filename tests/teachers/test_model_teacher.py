@@ -1,22 +1,18 @@
-"""A teacher over HTTP: against scripted faults, and against a real server that holds the student's own model."""
+"""A teacher over HTTP against scripted answers and faults."""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Served
 
 from noria.core.errors import EngineError, UserError
 from noria.engines.scripted import Reply, ScriptedServer
 from noria.teachers.model import Config, ModelTeacher, build
 from noria.tokens.renderer import Renderer
-from noria.trainers import local
-from noria.trainers.rows import Row
 
 pytest.importorskip("openai")
 
@@ -201,22 +197,3 @@ def test_words_that_differ_are_refused_in_an_echo(renderer: Renderer) -> None:
 
     with pytest.raises(UserError, match="model must share the student's vocabulary"):
         checked(rule, renderer, ask="echo")
-
-
-def test_the_students_own_model_on_a_server_scores_as_the_trainer_does(renderer: Renderer, tiny_folder: Path) -> None:
-    rows = [list(renderer.encode(text)) for text in ("compute 3 + 4", '<call name="edit"><line>3</line></call>', "ab")]
-    trainer = local.build(local.Config(), tiny_folder)
-    wanted = trainer.score([Row.plain(ids, [1] * len(ids)) for ids in rows])
-    with Served("builtin:tiny", "--max-model-len", "101", "--slots", "2") as server:
-        for ask in ("prompt_logprobs", "echo"):
-            config = Config.model_validate({"base_url": server.url, "model": "builtin:tiny", "ask": ask})
-            mine = build(config)
-            mine.check(renderer, 100)
-            for scores, values in zip(mine.score(rows), wanted, strict=True):
-                assert scores is not None
-                assert scores.logp[1:] == pytest.approx(values[1:].tolist(), abs=1e-4)
-            with pytest.raises(UserError, match="sequences of rollout.max_tokens = 101 tokens and one more"):
-                mine.check(renderer, 101)
-        mine = build(Config(base_url=server.url, model="builtin:tiny"))
-        with pytest.raises(UserError, match="prompt_logprobs must be at most 20: got 64"):
-            mine.check(renderer, 100, top=64)
