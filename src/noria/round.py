@@ -18,6 +18,7 @@ from noria.core.recipe import Recipe
 from noria.core.recipe_plugins import check_values
 from noria.core.store import Run
 from noria.stages import analyze, curate, gate, hint, pair, resample, rollout, teach, train
+from noria.stages.checkpoint import of_model
 from noria.stages.context import Context
 from noria.stages.evaluate import OUTCOMES, SCORES, collect, evaluate
 from noria.stages.models import resolve_model
@@ -32,6 +33,7 @@ def run_recipe(recipe: Recipe, run: Run) -> None:
     keep_freed_memory()
     check_values(recipe)
     weak = resolve_model(recipe.student.model)
+    run.pin("student.model", recipe.student.model, of_model(weak))
     worlds, sandbox = open_worlds(recipe)
     renderer = Renderer.load(weak)
     pool = Pool(recipe, weak)

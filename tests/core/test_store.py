@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from noria.core.codec import read_json_lines
 from noria.core.errors import UserError
 from noria.core.recipe import Recipe
 from noria.core.store import Run, write_atomically
@@ -215,3 +216,35 @@ def test_an_atomic_write_replaces_and_leaves_nothing_behind(tmp_path: Path) -> N
     write_atomically(path, "old")
     write_atomically(path, "new")
     assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_run_is_held_to_what_it_began_with(tmp_path) -> None:
+    run = Run(tmp_path)
+    run.pin("student.model", "m", "aaaa")
+    run.pin("student.model", "m", "aaaa")
+    with pytest.raises(UserError, match="student.model must be what this run began with: 'm' has other files now"):
+        run.pin("student.model", "m", "bbbb")
+
+
+def test_metrics_of_steps_that_will_be_made_again_are_taken_back(tmp_path) -> None:
+    run = Run(tmp_path)
+    run.rewind_metrics("a", 0)
+    assert not (tmp_path / "metrics.jsonl").exists()
+    for phase, step in [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3)]:
+        run.metrics({"phase": phase, "step": step, "x": 0.1 * step})
+    run.rewind_metrics("a", 2, {"phase": "a", "step": 2, "x": 9.0})
+    rows = [(row["phase"], row["step"], row["x"]) for row in read_json_lines(tmp_path / "metrics.jsonl")]
+    assert rows == [("a", 1, 0.1), ("b", 1, 0.1), ("a", 2, 0.2), ("b", 2, 0.2)]
+    run.rewind_metrics("b", 3, {"phase": "b", "step": 3, "x": 9.0})
+    assert read_json_lines(tmp_path / "metrics.jsonl")[-1]["x"] == 9.0
+    run.rewind_metrics("b", 0)
+    assert {row["phase"] for row in read_json_lines(tmp_path / "metrics.jsonl")} == {"a"}
+
+
+def test_scratch_is_kept_until_the_artifact_is_whole_and_no_part_of_it(tmp_path) -> None:
+    run = Run(tmp_path)
+    with run.artifact("phase", resumable=True, scratch=("state.pt",)) as work:
+        (work.path / "state.pt").write_text("half")
+        (work.path / "weights").write_text("all")
+    assert list(run.manifest("phase")["files"]) == ["weights"]
+    assert sorted(path.name for path in run.folder("phase").iterdir()) == ["manifest.json", "weights"]

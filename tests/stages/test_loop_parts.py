@@ -13,8 +13,9 @@ from stage_helpers import rolled
 from noria.core.recipe_phases import RlPhase, SftPhase
 from noria.core.types import Task
 from noria.losses.base import LossConfig
+from noria.stages.checkpoint import load_state, save_state
 from noria.stages.context import derive, heldout, named
-from noria.stages.loop import TaskSource, build_terms, describe, load_state, save_state, schedule, split
+from noria.stages.loop import TaskSource, build_terms, describe, schedule, split
 from noria.trainers.rows import Row
 
 
@@ -109,7 +110,7 @@ def test_a_state_is_written_whole_or_not_at_all(tmp_path) -> None:
     path = tmp_path / "state.pt"
     assert load_state(path) is None
     save_state(path, {"step": 3, "consumed": [[0, "a"]]})
-    (tmp_path / "state.tmp").write_bytes(b"torn")  # left by a process that died while it wrote
+    (tmp_path / ".state.pt.tmp").write_bytes(b"torn")  # left by a process that died while it wrote
     assert load_state(path) == {"step": 3, "consumed": [[0, "a"]]}
 
 

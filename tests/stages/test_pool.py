@@ -12,6 +12,7 @@ from stage_helpers import engine_of
 from noria.core.codec import read_json_lines
 from noria.core.errors import EngineError
 from noria.core.types import Trajectory
+from noria.stages.checkpoint import Keeper, Origin
 from noria.stages.context import Context
 from noria.stages.loop import Phase, TaskSource
 from noria.stages.roller import Job, Limits, Roller
@@ -55,7 +56,8 @@ def test_the_loop_keeps_its_bound_on_staleness(pool, recipe, worlds, renderer, t
     source = TaskSource({"ledger": tasks["ledger"]}, 3)
     with ctx.run.artifact("phase", resumable=True) as work:
         signal_of = GroupAdvantage(phase, worlds, {})
-        Phase(whole, work, phase, build(Config(), taught.folder), signal_of, source, "phase").run()
+        keeper = Keeper(work, "phase", Origin("model", "data"))
+        Phase(whole, work, phase, build(Config(), taught.folder), signal_of, source, "phase", keeper).run()
     facts = read_json_lines(ctx.run.path / "metrics.jsonl")
     assert [f["step"] for f in facts] == [1, 2, 3, 4]
     assert all(0 <= f["staleness/max"] <= max_staleness for f in facts)

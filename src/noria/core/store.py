@@ -1,7 +1,7 @@
 """Run folders: artifacts whose manifest is written last, one lock, one stream of events.
 
     runs/quickstart-20260102-101500/
-        recipe.json  run.json  events.jsonl  metrics.jsonl  lock
+        recipe.json  run.json  pins.json  events.jsonl  metrics.jsonl  lock
         round-1/rollout/{…, manifest.json}      finished
         round-1/pair.partial/                   being made, or left by a process that died
 
@@ -25,7 +25,7 @@ from typing import Any
 
 from noria import __version__
 from noria.core import recipe as recipes
-from noria.core.codec import append_jsonl, read_json_lines
+from noria.core.codec import append_jsonl, dumps, read_json_lines
 from noria.core.errors import UserError
 from noria.core.lock import hold
 from noria.core.recipe import Recipe
@@ -39,7 +39,8 @@ PROGRESS_EVERY_S = 0.5
 class Artifact:
     """A folder being made. Write into `path`; say what went in and came out.
 
-    `resumed` is true when `path` holds what an earlier, killed attempt left there.
+    `resumed` is true when `path` holds what an earlier, killed attempt left there. Files named in `scratch` serve the
+    making alone: they are kept until the artifact is sealed and are no part of it.
     """
 
     run: Run
@@ -50,6 +51,7 @@ class Artifact:
     inputs: tuple[str, ...] = ()
     counts_in: dict[str, int] = field(default_factory=dict)
     counts_out: dict[str, int] = field(default_factory=dict)
+    scratch: tuple[str, ...] = ()
     _last_progress: float = 0.0
 
     def count_in(self, **counts: int) -> None:
@@ -102,9 +104,7 @@ class Run:
             write_atomically(path / "recipe.json", recipe.resolved_json())
             write_atomically(path / "run.json", json.dumps(about, indent=2) + "\n")
             return cls(path)
-        raise UserError(
-            f"runs_dir {str(base)!r} must have room for a new run: 999 runs began this second - try again"
-        )
+        raise UserError(f"runs_dir {str(base)!r} must have room for a new run: 999 runs began this second - try again")
 
     @classmethod
     def open(cls, path: Path | str) -> Run:
@@ -119,9 +119,7 @@ class Run:
         base = folder if folder.is_dir() else folder.parent
         others = sorted(item.parent.name for item in base.glob("*/run.json")) if base.is_dir() else []
         hint = f"{str(base)!r} holds {', '.join(others[-5:])}" if others else "runs lie under runs/"
-        raise UserError(
-            f"RUN must be the folder of a run: got {str(folder)!r}, which has no run.json - {hint}"
-        )
+        raise UserError(f"RUN must be the folder of a run: got {str(folder)!r}, which has no run.json - {hint}")
 
     @property
     def name(self) -> str:
@@ -161,7 +159,13 @@ class Run:
 
     @contextmanager
     def artifact(
-        self, name: str, *, inputs: Sequence[str] = (), seed: int = 0, resumable: bool = False
+        self,
+        name: str,
+        *,
+        inputs: Sequence[str] = (),
+        seed: int = 0,
+        resumable: bool = False,
+        scratch: Sequence[str] = (),
     ) -> Iterator[Artifact]:
         """Make the artifact `name`: yields a folder to write into, seals it on success.
 
@@ -169,6 +173,7 @@ class Run:
             inputs: finished artifacts that this one was made from; their manifests' hashes are recorded.
             seed: recorded in the manifest.
             resumable: the stage can go on from what a killed attempt left; else that is deleted first.
+            scratch: files that a resumed stage needs and nobody after it; removed once the artifact is whole.
 
         Raises:
             ValueError: the artifact is done already.
@@ -182,7 +187,7 @@ class Run:
         partial.mkdir(parents=True, exist_ok=True)
         for torn in partial.glob(".*.tmp"):
             torn.unlink()
-        work = Artifact(self, name, partial, resumed, seed=seed, inputs=tuple(inputs))
+        work = Artifact(self, name, partial, resumed, seed=seed, inputs=tuple(inputs), scratch=tuple(scratch))
         started = time.monotonic()
         self.event("stage_start", stage=name, resumed=resumed)
         yield work
@@ -199,7 +204,7 @@ class Run:
         files = {
             str(path.relative_to(work.path)): {"sha256": _hash(path, sync=True), "bytes": path.stat().st_size}
             for path in sorted(work.path.rglob("*"))
-            if path.is_file() and path.name != MANIFEST
+            if path.is_file() and path.name != MANIFEST and str(path.relative_to(work.path)) not in work.scratch
         }
         manifest = {
             "name": work.name,
@@ -216,7 +221,9 @@ class Run:
         if target.exists():  # no manifest, or files missing: `done` said so
             shutil.rmtree(target)
         os.replace(work.path, target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
+        for file in work.scratch:  # not before: a stage that dies while it is sealed still needs them
+            (target / file).unlink(missing_ok=True)
 
     def event(self, kind: str, **values: Any) -> None:
         """Append one event; `t` is seconds since the epoch."""
@@ -229,6 +236,34 @@ class Run:
     def metrics(self, values: Mapping[str, float | int | str]) -> None:
         """Append one row to metrics.jsonl, as {"phase": "round-1/sft", "step": 3, "loss/ce": 1.2}."""
         append_jsonl(self.path / "metrics.jsonl", [{"t": round(time.time(), 3), **values}])
+
+    def rewind_metrics(self, phase: str, step: int, last: Mapping[str, Any] | None = None) -> None:
+        """Forget the rows of `phase` after `step`, which will be made again; `last` is the row of `step` itself.
+
+        It is appended where a process died after it had saved the step and before it had told of it.
+        """
+        path = self.path / "metrics.jsonl"
+        rows = read_json_lines(path)
+        kept = [row for row in rows if row.get("phase") != phase or row.get("step", 0) <= step]
+        if len(kept) < len(rows):
+            write_atomically(path, "".join(dumps(row) + "\n" for row in kept))
+        if last is not None and not any(row.get("phase") == phase and row.get("step") == step for row in kept):
+            self.metrics(last)
+
+    def pin(self, field: str, value: str, digest: str) -> None:
+        """Hold the run to what it began with: `digest` is of what `field` of the recipe names.
+
+        Raises:
+            UserError: it was something else when the run began.
+        """
+        path = self.path / "pins.json"
+        pins: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if pins.setdefault(field, digest) != digest:
+            raise UserError(
+                f"{field} must be what this run began with: {value!r} has other files now (SHA-256 {digest[:12]}, was "
+                f"{pins[field][:12]}) - put them back, or start a new run"
+            )
+        write_atomically(path, json.dumps(pins, indent=1) + "\n")
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -249,10 +284,10 @@ def write_atomically(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(temporary, path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

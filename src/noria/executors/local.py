@@ -1,9 +1,6 @@
 """Workers as processes of this machine: one thread each, fed over a pipe.
 
-An executor knows nothing of rollouts. It starts a *service* in each process (a dotted name called with one plain
-argument) and passes messages: everything sent to a worker reaches `service.receive`, everything that
-`service.work` returns comes back. A worker that died is started again by `restart`; what it owed is the caller's to
-send again, since only the caller knows what that was.
+In each process runs one *service* (a dotted name called with one plain argument); see `core.protocols.Executor`.
 """
 
 from __future__ import annotations
@@ -17,11 +14,12 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from noria.core.errors import EngineError
+from noria.core.protocols import Service
 
 
 class Config(BaseModel):
@@ -30,15 +28,11 @@ class Config(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     type: Literal["local"] = "local"
     workers: int = Field(2, ge=1, description="worker processes, each with one thread")
-
-
-class Service(Protocol):
-    """What runs in a worker. `work` does a slice of the work and returns the messages that are ready."""
-
-    def receive(self, message: Any) -> None: ...
-    def work(self) -> list[Any]: ...
-    def busy(self) -> bool: ...
-    def close(self) -> None: ...
+    start: Literal["spawn", "fork"] = Field(
+        "spawn",
+        description="spawn = a worker imports everything anew; fork = it is a copy of this process: at once there, and "
+        "safe only where torch has one thread",
+    )
 
 
 class Worker:
@@ -49,14 +43,16 @@ class Worker:
         EngineError: the process is gone; its exit code is in the message.
     """
 
-    def __init__(self, service: str, argument: Any, bell: threading.Condition) -> None:
+    def __init__(self, service: str, argument: Any, bell: threading.Condition, start: str = "spawn") -> None:
         self._service, self._argument, self._bell = service, argument, bell
+        self._context: Any = multiprocessing.get_context(start)
         self._start()
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connection, far = context.Pipe()
-        self.process = context.Process(target=_main, args=(far, self._service, self._argument), daemon=True)
+        self.connection, far = self._context.Pipe()
+        # A copy of this process holds this end of the pipe too; unless it lets go, it would not see us die.
+        near = self.connection if self._context.get_start_method() == "fork" else None
+        self.process = self._context.Process(target=_main, args=(far, self._service, self._argument, near), daemon=True)
         self.process.start()
         far.close()
         self._inbox: deque[Any] = deque()
@@ -108,9 +104,7 @@ class Worker:
         self.connection.close()
 
 
-def _drain(
-    connection: Connection, inbox: deque[Any], ended: threading.Event, bell: threading.Condition
-) -> None:
+def _drain(connection: Connection, inbox: deque[Any], ended: threading.Event, bell: threading.Condition) -> None:
     """Move messages from a pipe to a queue until the pipe ends."""
     try:
         while True:
@@ -127,17 +121,27 @@ def _drain(
 
 
 class LocalExecutor:
-    """A fixed set of workers that run the same service."""
+    """A fixed set of processes that run the same service (`core.protocols.Executor`)."""
 
     def __init__(self, config: Config, service: str, argument: Any) -> None:
+        self.size = config.workers
         self._bell = threading.Condition()
-        self.workers = [Worker(service, argument, self._bell) for _ in range(config.workers)]
+        self.workers = [Worker(service, argument, self._bell, config.start) for _ in range(config.workers)]
+
+    def send(self, worker: int, message: Any) -> None:
+        self.workers[worker].send(message)
+
+    def receive(self, worker: int, timeout_s: float | None) -> list[Any]:
+        return self.workers[worker].receive(timeout_s)
 
     def ready(self, workers: Sequence[int]) -> list[int]:
         """Wait until some of `workers` have something to say; returns which."""
         with self._bell:
             self._bell.wait_for(lambda: any(self.workers[i].speaks for i in workers))
             return [i for i in workers if self.workers[i].speaks]
+
+    def restart(self, worker: int) -> None:
+        self.workers[worker].restart()
 
     def close(self) -> None:
         for worker in self.workers:
@@ -149,7 +153,9 @@ def build(config: Config, service: str, argument: Any) -> LocalExecutor:
     return LocalExecutor(config, service, argument)
 
 
-def _main(connection: Connection, service: str, argument: Any) -> None:
+def _main(connection: Connection, service: str, argument: Any, near: Connection | None) -> None:
+    if near is not None:
+        near.close()
     # The terminal's interrupt belongs to the parent, which decides what to save before it stops its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.setdefault("OMP_NUM_THREADS", "1")

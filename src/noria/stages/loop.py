@@ -8,24 +8,21 @@
 
 Actor and learner run at the same time. Staleness is bounded by admission alone: the actor may be ahead by
 `max_staleness` steps, and no rollout is thrown away for being slow. Groups are consumed in the order in which they
-were admitted, so fast tasks have no advantage. After each step everything that a continuation needs is written to
-one file and renamed: weights, optimiser, the cursor of consumed groups. A killed phase resumes there; groups
-that were in flight are rolled out again, those that were trained are not.
+were admitted, so fast tasks have no advantage. After each step everything that a continuation needs is saved (see
+`stages.checkpoint`): weights, optimiser, the cursor of consumed groups, finished rollouts that wait, what is in flight.
+A killed phase goes on there: no group is trained twice or left out, and only rollouts in flight are done again.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from noria.core import registry
 from noria.core.errors import EngineError
@@ -33,14 +30,16 @@ from noria.core.recipe_phases import Optimised, Sampled
 from noria.core.store import Artifact
 from noria.core.types import Task, Trajectory
 from noria.losses.base import Loss
+from noria.stages.checkpoint import Keeper
 from noria.stages.context import Context, derive
 from noria.stages.roller import Job
 from noria.stages.signals import Signal
 from noria.stages.worker import Load, Loaded
-from noria.trainers.local import LocalTrainer
+from noria.trainers.local import BadStep, LocalTrainer
 from noria.trainers.rows import Row
 
-STATE = "state.pt"
+#: Groups that the message of a bad step names.
+NAMED_GROUPS = 4
 
 
 class TaskSource:
@@ -108,10 +107,25 @@ class Actor:
     def listen(self, timeout_s: float | None) -> None:
         """Take in what the actor has to say."""
         try:
-            for message in self.ctx.pool.executor.workers[self.index].receive(timeout_s):
+            for message in self.ctx.pool.executor.receive(self.index, timeout_s):
                 self._hear(message)
         except EngineError:
             self._revive()
+
+    def state(self) -> dict[str, Any]:
+        """What has been admitted and is not yet trained: rollouts that are finished, and jobs that are owed."""
+        self.listen(0)
+        return {
+            "admitted": self.admitted, "finished": self.finished, "owed": list(self.owed.values()),
+            "retried": {id: tries for id, tries in self.retried.items() if id in self.owed},
+        }  # fmt: skip
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Keep what was finished and send again what was owed."""
+        self.admitted, self.finished, self.retried = state["admitted"], state["finished"], state["retried"]
+        self.owed = {job.id: job for job in state["owed"]}
+        if self.owed:
+            self._send(state["owed"])
 
     def _hear(self, message: Any) -> None:
         if isinstance(message, Loaded):
@@ -130,7 +144,7 @@ class Actor:
 
     def _send(self, message: Any) -> None:
         try:
-            self.ctx.pool.executor.workers[self.index].send(message)
+            self.ctx.pool.executor.send(self.index, message)
         except EngineError:
             self._revive()
 
@@ -138,11 +152,11 @@ class Actor:
         self.deaths += 1
         if self.deaths > self.ctx.pool.retries:
             raise EngineError(f"the actor died {self.deaths} times in one phase")
-        worker = self.ctx.pool.executor.workers[self.index]
-        worker.restart()
+        executor = self.ctx.pool.executor
+        executor.restart(self.index)
         if self.weights is not None:
-            worker.send(self.weights)
-        worker.send(list(self.owed.values()))
+            executor.send(self.index, self.weights)
+        executor.send(self.index, list(self.owed.values()))
 
 
 @dataclass
@@ -156,6 +170,7 @@ class Phase:
     signal: Signal
     source: TaskSource
     label: str
+    keeper: Keeper
 
     def run(self) -> None:
         """Train for `config.steps` steps from where the saved state stands.
@@ -163,13 +178,12 @@ class Phase:
         Raises:
             EngineError: the actor died too often.
             BadStep: a step was not finite; the last good state is kept.
+            UserError: the saved state is of another model or of other data.
         """
         c, ctx = self.config, self.ctx
         self.trainer.configure(c.lr, c.betas, c.weight_decay, c.grad_norm)
-        step, cursor, consumed = self._restore()
-        actor = Actor(ctx, self.source, c.rollouts_per_prompt, ctx.seed(self.label), admitted=cursor)
-        ctx.pool.reset()
-        actor.load(self.trainer.weights(), step, c.temperature)
+        actor = Actor(ctx, self.source, c.rollouts_per_prompt, ctx.seed(self.label))
+        step, cursor, consumed = self._begin(actor)
         terms = build_terms(c)
         while step < c.steps:
             began = time.monotonic()
@@ -186,10 +200,14 @@ class Phase:
             self.signal.observe(facts)
             step += 1
             consumed += [[g, self.source.task(g).id] for g in groups]
-            self._save(step, cursor, consumed)
             actor.load(self.trainer.weights(), step, c.temperature)
             facts |= {"time/wait": waited, "time/step": time.monotonic() - began}
-            ctx.run.metrics({"phase": self.label, "step": step, **facts})
+            row: dict[str, float | int | str] = {"phase": self.label, "step": step, **facts}
+            self.keeper.save(
+                step, self.trainer.state(), row,
+                signal=self.signal.state(), cursor=cursor, consumed=consumed, actor=actor.state(),
+            )  # fmt: skip
+            ctx.run.metrics(row | {"time/step": time.monotonic() - began})
             self.work.progress(step, c.steps, reward=round(facts["reward/mean"], 3))
         ctx.pool.reset()
         (self.work.path / "groups.json").write_text(json.dumps(consumed), encoding="utf-8")
@@ -213,6 +231,14 @@ class Phase:
             useful += bool(made)
         return rows, groups, describe(rollouts, len(groups), useful, self._version_now(actor))
 
+    def _located(self, fault: BadStep, step: int, groups: Sequence[int]) -> BadStep:
+        """The fault with its step, and its groups with their tasks."""
+        named = ", ".join(f"{group} ({self.source.task(group).id})" for group in groups[:NAMED_GROUPS])
+        if len(groups) > NAMED_GROUPS:
+            named += f" and {len(groups) - NAMED_GROUPS} more"
+        where = f"; groups {named}" if groups else ""
+        return BadStep(f"{self.label} step {step + 1}: {fault}{where}; the state after step {step} is kept", fault.rows)
+
     @staticmethod
     def _version_now(actor: Actor) -> int:
         return actor.weights.version if actor.weights else 0
@@ -229,28 +255,34 @@ class Phase:
         facts |= self.signal.prepare(rows)
         self.trainer.set_lr(c.lr * schedule(c, step))
         found: list[dict[str, float]] = []
+        groups = {id(row): row.group for row in rows}
         for part in split(rows, c.minibatches, derive(self.ctx.recipe.seed, self.label, step)):
-            found.append(
-                self.trainer.step(
-                    part, terms, coefficients, c.temperature, c.tokens_per_micro_batch, self.signal.rewrite
+            try:
+                found.append(
+                    self.trainer.step(
+                        part, terms, coefficients, c.temperature, c.tokens_per_micro_batch, self.signal.rewrite
+                    )
                 )
-            )
+            except BadStep as fault:
+                self.ctx.pool.reset()
+                raise self._located(fault, step, sorted({groups[id(part[i])] for i in fault.rows})) from fault
         for key in found[0]:
             facts[key] = float(np.mean([f[key] for f in found if key in f]))
         return facts
 
-    def _save(self, step: int, cursor: int, consumed: list[list[Any]]) -> None:
-        state = {"trainer": self.trainer.state(), "step": step, "cursor": cursor, "consumed": consumed}
-        save_state(self.work.path / STATE, state | {"signal": self.signal.state()})
-
-    def _restore(self) -> tuple[int, int, list[list[Any]]]:
-        state = load_state(self.work.path / STATE)
+    def _begin(self, actor: Actor) -> tuple[int, int, list[list[Any]]]:
+        """Start, or go on from the saved state: the step, the cursor and the groups consumed so far."""
+        state = self.keeper.resume()
+        if state is not None:
+            self.trainer.restore(state["trainer"])
+            self.signal.restore(state["signal"])
+        self.ctx.pool.reset()
+        step = 0 if state is None else state["step"]
+        actor.load(self.trainer.weights(), step, self.config.temperature)
         if state is None:
             return 0, 0, []
-        self.trainer.restore(state["trainer"])
-        if "signal" in state:
-            self.signal.restore(state["signal"])
-        return state["step"], state["cursor"], state["consumed"]
+        actor.restore(state["actor"])
+        return step, state["cursor"], state["consumed"]
 
 
 def describe(rollouts: Sequence[Trajectory], groups: int, useful: int, version: int) -> dict[str, float]:
@@ -304,21 +336,3 @@ def schedule(phase: Optimised, step: int) -> float:
     if phase.schedule == "cosine":
         return warm * 0.5 * (1 + float(np.cos(np.pi * step / max(1, phase.steps))))
     return warm
-
-
-def save_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Write a state aside and rename it: a half-written one is never loaded."""
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("wb") as file:
-        torch.save(dict(state), file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-
-
-def load_state(path: Path) -> dict[str, Any] | None:
-    """The state that `save_state` wrote, None where there is none."""
-    if not path.exists():
-        return None
-    state: dict[str, Any] = torch.load(path, weights_only=False)
-    return state

@@ -1,6 +1,6 @@
 """Stage 7, training: the phases of the recipe in their order, each from the checkpoint before it.
 
-    weak ─► sft ─► experts (one per world, from sft) ─► distill (from sft, towards the experts) ─► efficiency
+weak ─► sft ─► experts (one per world, from sft) ─► distill (from sft, towards the experts) ─► efficiency
 """
 
 from __future__ import annotations
@@ -23,18 +23,12 @@ from noria.core.recipe_phases import (
 from noria.core.types import Trajectory
 from noria.stages import rows as rows_of
 from noria.stages.analyze import load_analyses
+from noria.stages.checkpoint import STATE, Keeper, Origin, of_model, of_rows, of_tasks
 from noria.stages.context import Context, derive, load_trajectories
 from noria.stages.datasets import load_rows
 from noria.stages.hint import world_kinds
-from noria.stages.loop import (
-    STATE,
-    TaskSource,
-    build_terms,
-    load_state,
-    save_state,
-    schedule,
-)
 from noria.stages.loop import Phase as Loop
+from noria.stages.loop import TaskSource, build_terms, schedule
 from noria.stages.pair import load_pairs
 from noria.stages.teach import of_fitting_difficulty, signal_of
 from noria.trainers.local import LocalTrainer
@@ -42,6 +36,8 @@ from noria.trainers.rows import Row
 
 #: How many kinds of action count as decisive in a world when credit is weighted by them.
 KEY_KINDS = 2
+#: Supervised steps between two saved states.
+SFT_SAVES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +88,17 @@ def _maker(
     return lambda: make(ctx, name, phase, base, worlds, routes)
 
 
-def make(
-    ctx: Context, name: str, phase: Phase, base: Path, worlds: Sequence[str], routes: dict[str, Path]
-) -> None:
+def make(ctx: Context, name: str, phase: Phase, base: Path, worlds: Sequence[str], routes: dict[str, Path]) -> None:
     """Make the checkpoint artifact of one phase; resumable inside."""
     artifact = ctx.name(name)
     if ctx.run.done(artifact):
+        (ctx.run.folder(artifact) / STATE).unlink(missing_ok=True)
         return
     inputs = ctx.artifacts(base, *routes.values())
     if isinstance(phase, SftPhase):
         inputs += [ctx.name("curate"), ctx.name("rollout")]
-    with ctx.run.artifact(artifact, inputs=inputs, seed=ctx.seed(name), resumable=True) as work:
+    with ctx.run.artifact(artifact, inputs=inputs, seed=ctx.seed(name), resumable=True, scratch=(STATE,)) as work:
+        model = of_model(base)
         settings = ctx.recipe.student.trainer
         config = settings.config()
         trainer: LocalTrainer = settings.module().build(config, base)
@@ -110,7 +106,8 @@ def make(
             torch.set_num_threads(config.alone_threads)
             rows = supervised_rows(ctx, worlds, phase)
             work.count_in(rows=len(rows), tokens=sum(map(len, rows)))
-            fine_tune(ctx, work, trainer, rows, phase, phase.steps, phase.tokens_per_step, artifact)
+            origin = Origin(model, of_rows(rows, phase.tokens_per_step, ctx.recipe.seed, artifact))
+            fine_tune(Keeper(work, artifact, origin), ctx.recipe.seed, trainer, rows, phase)
             torch.set_num_threads(config.threads)
         else:
             torch.set_num_threads(config.threads)
@@ -121,12 +118,14 @@ def make(
             drawn = {world: ctx.fresh_tasks(world, name, each) for world in worlds}
             work.count_in(tasks=sum(map(len, drawn.values())))
             tasks = of_fitting_difficulty(ctx, work, name, phase, base, drawn)
+            order, rollouts = ctx.seed(name, "order"), ctx.seed(artifact)
+            data = of_tasks(tasks, order, rollouts, phase.rollouts_per_prompt)
+            keeper = Keeper(work, artifact, Origin(model, data))
             if isinstance(phase, RlPhase) and phase.sft_steps:
                 _warm_start(ctx, trainer, phase, worlds, work.path, artifact)
             signal = signal_of(ctx, work, name, phase, base, trainer, routes, tasks, key_kinds(ctx))
-            Loop(ctx, work, phase, trainer, signal, TaskSource(tasks, ctx.seed(name, "order")), artifact).run()
+            Loop(ctx, work, phase, trainer, signal, TaskSource(tasks, order), artifact, keeper).run()
         trainer.save(work.path, base)
-        (work.path / STATE).unlink(missing_ok=True)
 
 
 def supervised_rows(ctx: Context, worlds: Sequence[str], phase: SftPhase) -> list[Row]:
@@ -156,35 +155,34 @@ def _given(ctx: Context, phase: SftPhase) -> list[Row]:
     return rows
 
 
-def fine_tune(
-    ctx: Context, work: object, trainer: LocalTrainer, rows: Sequence[Row], phase: SftPhase, steps: int,
-    tokens_per_step: int, label: str,
-) -> None:  # fmt: skip
-    """Supervised steps over rows in seeded epochs; state is saved every ten steps.
+def fine_tune(keeper: Keeper, seed: int, trainer: LocalTrainer, rows: Sequence[Row], phase: SftPhase) -> None:
+    """Supervised steps over rows in seeded epochs; state is saved every `SFT_SAVES` steps.
 
     Raises:
         ValueError: there is nothing to train on.
+        UserError: the saved state is of another model or of other rows.
+        BadStep: a step was not finite; the last good state is kept.
     """
     if not rows:
         raise ValueError("supervised fine-tuning needs rows: every sample was masked or filtered away")
     trainer.configure(phase.lr, phase.betas, phase.weight_decay, phase.grad_norm)
     terms, coefficients = build_terms(phase), {name: table.coef for name, table in phase.loss.items()}
-    path = work.path / STATE  # type: ignore[attr-defined]
-    first = 0
-    if (state := load_state(path)) is not None:
+    work, label, first = keeper.work, keeper.label, 0
+    if (state := keeper.resume()) is not None:
         trainer.restore(state["trainer"])
         first = state["step"]
-    batches = _batches(rows, tokens_per_step, derive(ctx.recipe.seed, label))
-    for step in range(steps):
+    batches = _batches(rows, phase.tokens_per_step, derive(seed, label))
+    for step in range(phase.steps):
         batch = next(batches)
         if step < first:
             continue
         trainer.set_lr(phase.lr * schedule(phase, step))
         facts = trainer.step(batch, terms, coefficients, 1.0, phase.tokens_per_micro_batch)
-        ctx.run.metrics({"phase": label, "step": step + 1, **facts})
-        work.progress(step + 1, steps, loss=round(facts.get("loss/ce", 0.0), 4))  # type: ignore[attr-defined]
-        if (step + 1) % 10 == 0:
-            save_state(path, {"trainer": trainer.state(), "step": step + 1})
+        row: dict[str, float | int | str] = {"phase": label, "step": step + 1, **facts}
+        if (step + 1) % SFT_SAVES == 0:
+            keeper.save(step + 1, trainer.state(), row)
+        work.run.metrics(row)
+        work.progress(step + 1, phase.steps, loss=round(facts.get("loss/ce", 0.0), 4))
 
 
 def _batches(rows: Sequence[Row], tokens: int, seed: int) -> Iterator[list[Row]]:
@@ -206,7 +204,7 @@ def _warm_start(
     ctx: Context, trainer: LocalTrainer, phase: RlPhase, worlds: Sequence[str], folder: Path, label: str
 ) -> None:
     """A few supervised steps on the world's share before its own reinforcement; skipped once that has begun."""
-    if load_state(folder / STATE) is not None:
+    if (folder / STATE).exists():
         return
     source = next((p for p in ctx.recipe.phase.values() if isinstance(p, SftPhase)), None)
     if source is None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from noria.core.errors import EngineError
 from noria.core.memory import keep_freed_memory
+from noria.core.protocols import Executor
 from noria.core.recipe import Recipe, from_json
 from noria.core.types import Trajectory
 from noria.stages.roller import Job, Limits, Roller, with_attempt
@@ -73,7 +74,7 @@ def open_worlds(recipe: Recipe, names: Sequence[str] | None = None) -> tuple[dic
 
 
 class RolloutService:
-    """Runs in a worker process (see `executors`)."""
+    """What a worker runs (`core.protocols.Service`)."""
 
     def __init__(self, setup: Setup) -> None:
         keep_freed_memory()
@@ -129,13 +130,13 @@ class Pool:
     def __init__(self, recipe: Recipe, model_folder: Path, retries: int = 2) -> None:
         setup = Setup(recipe.resolved_json(), str(model_folder))
         module, config = recipe.executor.module(), recipe.executor.config()
-        self.executor = module.build(config, "noria.stages.worker.RolloutService", setup)
+        self.executor: Executor = module.build(config, "noria.stages.worker.RolloutService", setup)
         self.retries = retries
         self._weights: Load | None = None
 
     @property
     def size(self) -> int:
-        return len(self.executor.workers)
+        return self.executor.size
 
     def load(
         self, weights: bytes, version: int = 0, temperature: float | None = None, limits: Limits | None = None
@@ -151,19 +152,18 @@ class Pool:
     def load_one(self, index: int) -> None:
         """Give one worker the current weights again, and wait for the proof."""
         assert self._weights is not None
-        worker = self.executor.workers[index]
-        worker.send(self._weights)
+        self.executor.send(index, self._weights)
         checksum = hashlib.sha256(self._weights.weights).hexdigest()
-        (loaded, *rest) = worker.receive()
+        (loaded, *rest) = self.executor.receive(index, None)
         if not isinstance(loaded, Loaded) or loaded.checksum != checksum or rest:
             raise EngineError(f"worker {index} didn't confirm its weights: got {loaded!r}")
 
     def reset(self) -> None:
         """Make every worker forget its rollouts; what it said before that is thrown away."""
-        for index, worker in enumerate(self.executor.workers):
+        for index in range(self.size):
             try:
-                worker.send(Clear())
-                while not any(isinstance(message, Cleared) for message in worker.receive()):
+                self.executor.send(index, Clear())
+                while not any(isinstance(message, Cleared) for message in self.executor.receive(index, None)):
                     pass
             except EngineError:
                 self.revive(index)
@@ -199,7 +199,7 @@ class Pool:
         while any(open_jobs):
             for index in self.executor.ready([i for i, part in enumerate(open_jobs) if part]):
                 try:
-                    for trajectory in self.executor.workers[index].receive(0):
+                    for trajectory in self.executor.receive(index, 0):
                         open_jobs[index].pop(trajectory.id, None)
                         found[trajectory.id] = trajectory
                         if progress:
@@ -216,7 +216,7 @@ class Pool:
         """Send jobs to a worker, or to its successor if it has died; returns the deaths so far."""
         while True:
             try:
-                self.executor.workers[index].send(jobs)
+                self.executor.send(index, jobs)
                 return deaths
             except EngineError:
                 deaths += 1
@@ -226,7 +226,7 @@ class Pool:
 
     def revive(self, index: int) -> None:
         """Start a dead worker again with the current weights."""
-        self.executor.workers[index].restart()
+        self.executor.restart(index)
         if self._weights is not None:
             self.load_one(index)
 
@@ -237,4 +237,3 @@ class Pool:
 def unknown_share(trajectories: Sequence[Trajectory]) -> float:
     """Share of rollouts about which nothing is known."""
     return sum(not t.outcome.known for t in trajectories) / max(1, len(trajectories))
-

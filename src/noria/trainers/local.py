@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from noria.core.errors import NoriaError, UserError
+from noria.core.errors import UserError
 from noria.losses.base import Batch, Denominators, Loss, merge_metrics
 from noria.losses.logprobs import chunked_logprobs, predicting
 from noria.losses.objective import objective
@@ -22,6 +22,8 @@ from noria.models import lora, weights
 from noria.models.checkpointing import Mode, recompute
 from noria.models.load import Dtype, backbone, head_weight, load_model
 from noria.models.traits import probe
+from noria.trainers.blame import BadStep as BadStep
+from noria.trainers.blame import bad_step, is_bad
 from noria.trainers.channels import Views
 from noria.trainers.precision import Masters, Moments, adamw
 from noria.trainers.rows import Micro, Row, batch_of, micro_batches, trained_positions, with_states
@@ -62,10 +64,6 @@ class Config(BaseModel):
                 "leave lora_targets out"
             )
         return self
-
-
-class BadStep(NoriaError):
-    """A loss or gradient that is not finite; the weights are as before the step."""
 
 
 class LocalTrainer:
@@ -139,6 +137,7 @@ class LocalTrainer:
         views = Views(rows, terms, counts)
         deep = any("hidden" in terms[name].needs for name in terms if coefficients[name])
         parts: list[dict[str, torch.Tensor]] = []
+        members: list[list[int]] = []
         self.optimiser.zero_grad(set_to_none=True)
         for micro in micro_batches(rows, self._line_tokens, tokens):
             hidden = self._states(micro)
@@ -153,22 +152,27 @@ class LocalTrainer:
                 value.backward()  # type: ignore[no-untyped-call]
             mean_entropy = (entropy.detach() * batch.mask).sum() / counts.action_tokens.clamp(min=1)
             parts.append(metrics | {"entropy": mean_entropy})
-        merged = merge_metrics(parts)
-        merged["grad_norm"] = self._apply(merged)
+            members.append([i for i, _, _ in micro.places])
+        merged, trained = merge_metrics(parts), self._masters.trained
+        total = torch.nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])
+        if is_bad(merged) or not torch.isfinite(total):
+            suspects = sorted(i for part, rs in zip(parts, members, strict=True) if is_bad(part) for i in rs)
+            named = zip((name for name, p in self.model.named_parameters() if p.requires_grad), trained, strict=True)
+            parameters = [(name, p, p.grad) for name, p in named]
+            fault = bad_step(merged, parameters, rows, suspects, lambda: self.score(rows, temperature))
+            self.optimiser.zero_grad(set_to_none=True)
+            raise fault
+        merged["grad_norm"] = self._apply(total)
         return merged
 
-    def _apply(self, metrics: Mapping[str, float]) -> float:
+    def _apply(self, total: torch.Tensor) -> float:
+        """Clip the gradients, whose norm is `total`, and take the step; returns the norm."""
         assert self.optimiser is not None
         bound = self.grad_norm_bound if self.grad_norm_bound > 0 else float("inf")
-        norm = float(torch.nn.utils.clip_grad_norm_(self._masters.trained, bound))
-        bad = [name for name, value in metrics.items() if not np.isfinite(value)]
-        if bad or not np.isfinite(norm):
-            self.optimiser.zero_grad(set_to_none=True)
-            what = ", ".join(bad) or "the gradient norm"
-            raise BadStep(f"a step must be finite: {what} is not - lower lr, or lower grad_norm")
+        torch.nn.utils.clip_grads_with_norm_(self._masters.trained, bound, total)
         self.optimiser.step()
         self._masters.publish()
-        return norm
+        return float(total)
 
     def _states(self, micro: Micro) -> torch.Tensor:
         """Hidden states [R·T, D] after the final norm."""
