@@ -40,6 +40,7 @@ def load(tmp_path: Path, phase: str, more: str = "") -> recipes.Recipe:
         (f"{R}, use = {{ dtdd = {{}} }}", ["use.dtdd needs a teacher"]),
         (f"{T}, use = {{ overlong = {{ max_tokens = 9, buffer_tokens = 3 }} }}", ["use.overlong shapes rewards"]),
         (f"{R}, use = {{ icepop = {{}} }}", ["use.icepop", "tis_cap = 2.0", "set tis_cap = 0"]),
+        (f"{T}, use = {{ role_credit = {{}} }}", ["use.role_credit weighs reinforcement", "remove it"]),
         (f"{R}, use = {{ tis = {{}} }}", ["use.tis", "set tis_cap"]),
         (f"{R}, use = {{ group_std = {{}} }}", ["use.group_std", "set signal"]),
         (f"{T}, use = {{ dropout = {{}} }}", ["loss.k1_pg", "use.dropout", "reverse_kl"]),

@@ -86,6 +86,17 @@ def test_a_verbose_route_does_not_drown_a_concise_one() -> None:
     assert float(make("ce")(batch, counts(batch)).value) == pytest.approx(2.98)
 
 
+def test_metrics_are_told_apart_by_route(batch: Batch) -> None:
+    metrics = make("reverse_kl")(batch, counts(batch)).metrics
+    tokens = counts(batch).route_tokens.tolist()
+    each = [float(metrics[f"divergence/{r}"]) for r in (0, 1)]
+    assert sum(n * m for n, m in zip(tokens, each, strict=True)) / sum(tokens) == pytest.approx(
+        float(metrics["divergence"])
+    )
+    one = replace(batch, route=batch.route * 0)
+    assert set(make("reverse_kl")(one, counts(one)).metrics) == {"divergence"}
+
+
 def test_a_route_without_tokens_does_not_count() -> None:
     batch = flat([1.0, 3.0, 3.0], [0, 1, 1], [0, 4, 4])
     assert float(make("ce", balance="route")(batch, counts(batch)).value) == pytest.approx(2.0)

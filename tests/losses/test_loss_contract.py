@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -35,9 +36,56 @@ def test_says_its_meaning_in_one_line(name: str) -> None:
     module = sys.modules[f"noria.losses.{name}"]
     assert module.__doc__ and "\n" not in module.__doc__.strip()
     assert module.SLOT == "loss" and len(module.SOURCE) > 4
-    assert make(name).family in ("rl", "opd", "")
+    assert module.FAMILY == make(name).family in ("rl", "opd", "")
     with pytest.raises(ValueError, match="extra"):
         module.Config(no_such_key=1)
+
+
+def naive_terms(row: dict[str, float], mine: list[float], theirs: list[float]) -> dict[str, float]:
+    """Each term's loss of one token under its defaults, in plain Python; logits of both besides the streams."""
+    rho, a = math.exp(row["logp"] - row["logp_old"]), row["advantage"]
+    k1 = row["logp"] - row["logp_teacher"]
+    reference = row["logp"] - row["logp_ref"]
+    s, t = softmax(mine), softmax(theirs)
+    middle = [(p + q) / 2 for p, q in zip(s, t, strict=True)]
+    centred = [x - sum(mine) / len(mine) - y + sum(theirs) / len(theirs) for x, y in zip(mine, theirs, strict=True)]
+    conflict = row["solved"] and row["logp_teacher"] - row["logp_old"] < -1.0
+    floor = math.log1p(math.exp(10 * (row["logp_old"] - row["logp"]))) / 10
+    return {
+        "ce": -row["logp"], "entropy": -row["entropy"], "kl_ref": 0.5 * reference**2, "kl_teacher": 0.5 * k1**2,
+        "clipped": surrogate(rho, a), "k1_pg": surrogate(rho, -k1), "cispo": -min(rho, 5.0) * a * row["logp"],
+        "spod": floor if conflict else surrogate(rho, -k1), "reverse_kl": kl(s, t), "forward_kl_topk": kl(t, s),
+        "reverse_kl_topk": kl(s, t), "jsd": 0.5 * kl(s, middle) + 0.5 * kl(t, middle),
+        "mse_logits": sum(x * x for x in centred) / len(centred),
+    }  # fmt: skip
+
+
+def surrogate(rho: float, a: float) -> float:
+    return -min(rho * a, min(max(rho, 0.8), 1.2) * a)
+
+
+def softmax(logits: list[float]) -> list[float]:
+    total = sum(map(math.exp, logits))
+    return [math.exp(x) / total for x in logits]
+
+
+def kl(p: list[float], q: list[float]) -> float:
+    return sum(x * math.log(x / y) for x, y in zip(p, q, strict=True))
+
+
+@every_term
+def test_equals_the_naive_walk_over_tokens(name: str) -> None:
+    batch = global_batch(seed=8, scale=0.9)
+    total = 0.0
+    for teacher in batch.teachers:
+        for i, at in enumerate(teacher.positions.tolist()):
+            if batch.mask[at]:
+                row = {k: v[at].item() for k, v in batch.streams().items() if v.dim() == 1}
+                mine = (batch.hidden[at] @ batch.head.load().t()).tolist()
+                theirs = (teacher.hidden[i] @ teacher.head.load().t()).tolist()
+                total += row["weight"] * naive_terms(row, mine, theirs)[name]
+    got = float(make(name)(batch, counts(batch)).value.detach())
+    assert got == pytest.approx(total / float(batch.mask.sum()), abs=1e-12)
 
 
 @every_term

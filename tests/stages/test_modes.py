@@ -47,6 +47,7 @@ def teachers(random_model: Any, tmp_path: Path) -> tuple[list[Any], list[Path]]:
                 parameter.mul_(1.0 - 0.15 * (i + 1))
         folder = tmp_path / f"teacher-{i}"
         folder.mkdir()
+        model.config.save_pretrained(folder)
         (folder / "model.safetensors").write_bytes(LocalTrainer(Config(), model).weights())
         models.append(model)
         folders.append(folder)
@@ -106,6 +107,23 @@ def test_beta_zero_is_distillation_to_the_last_bit(worlds, random_model, teacher
     assert same(alone, mixed)
 
 
+def test_credit_concerns_reinforcement_alone(worlds, random_model, teachers) -> None:
+    use = {"role_credit": {"final_answer": 0.5, "reasoning": 2.0}}
+    plain, _, _ = train(joint(beta=0.0), worlds, random_model, teachers[1], steps=1)
+    with_credit, _, _ = train(joint(beta=0.0, use=use), worlds, random_model, teachers[1], steps=1)
+    assert same(plain, with_credit)
+    signal = signals.build(
+        joint(use=use), worlds, {}, ModelBank(LocalTrainer(Config(), random_model), teachers[1]), ROUTES
+    )
+    signal.begin(0)
+    (row, *_) = signal.rows(0, groups()[0])
+    row.logp_old, row.roles = row.logp_mu, ("user", "user", "think", *row.roles[3:])
+    signal.prepare([row])
+    assert row.channels["opd"].weight[row.mask].tolist() == row.weight[row.mask].tolist() == [1.0] * row.mask.sum()
+    credit = row.channels["rl"].weight[row.mask]
+    assert credit.mean() == pytest.approx(1.0) and credit[0] == pytest.approx(4 * credit[1])
+
+
 def test_the_joint_gradient_is_the_sum(worlds, random_model, teachers) -> None:
     """Plain gradient steps in float64: what joint adds to the weights is what both add alone."""
 
@@ -129,6 +147,38 @@ def test_the_joint_gradient_is_the_sum(worlds, random_model, teachers) -> None:
     assert max(float(v.abs().max()) for v in rl.values()) > 1e-4
     for key in both:
         torch.testing.assert_close(both[key], rl[key] + opd[key], atol=1e-6, rtol=0)
+
+
+def test_the_gradient_of_teachers_terms_does_not_depend_on_order_or_cuts(worlds, random_model, teachers) -> None:
+    """float64: samples shuffled, and cut line by line or not at all, leave the same weights to 1e-6."""
+    loss = {
+        "k1_pg": {"kl_discount": 0.7, "balance": "route"},
+        "reverse_kl": {},
+        "jsd": {"aggregate": "prompt"},
+        "spod": {},
+    }
+    phase = TeacherPhase(signal="teacher", route="x", loss=loss)
+
+    def trained(tokens: int, seed: int) -> dict[str, torch.Tensor]:
+        trainer = LocalTrainer(Config(line_tokens=24), copy.deepcopy(random_model).double())
+        trainer.configure(1.0, (0.9, 0.99), 0.0, 0.0)
+        trainer.optimiser = torch.optim.SGD(trainer.model.parameters(), lr=0.1)
+        scorer = LocalTrainer(Config(line_tokens=24), copy.deepcopy(random_model).double())
+        signal = signals.build(phase, worlds, {}, ModelBank(scorer, teachers[1], student=trainer), ROUTES)
+        coefficients = signal.begin(0)
+        rows = [row for g, group in enumerate(groups()) for row in signal.rows(g, group)]
+        np.random.default_rng(seed).shuffle(rows)  # type: ignore[arg-type]
+        for row, logp in zip(rows, trainer.score(rows), strict=True):
+            row.logp_old = logp
+        signal.prepare(rows)
+        trainer.step(rows, build_terms(phase), coefficients, 1.0, tokens, signal.rewrite)
+        return {k: v.clone() for k, v in trainer.model.state_dict().items()}
+
+    whole = trained(4096, 0)
+    assert not same(whole, copy.deepcopy(random_model).double().state_dict())
+    for tokens, seed in ((1, 0), (4096, 1), (48, 2)):
+        for key, value in trained(tokens, seed).items():
+            torch.testing.assert_close(value, whole[key], atol=1e-6, rtol=0)
 
 
 def test_a_controller_switches_distillation_off_while_the_phase_goes_on(worlds, random_model, teachers) -> None:
@@ -359,3 +409,125 @@ def test_difficulty_keeps_what_is_solved_sometimes() -> None:
 
     assert [k for k in range(9) if keeps(Difficulty(), k / 8)] == [1, 2, 3, 4, 5, 6, 7]
     assert not keeps(Difficulty(), None)
+
+
+def test_rollouts_begin_as_the_curriculum_says() -> None:
+    from noria.stages.roller import Job
+
+    expert = rolled(1.0, ("a", "b", "c", "d"), source="teacher:careful")
+    job = Job("g0/0", expert.task, 7)
+    back = Hooks(teacher_with({"tcod": {"direction": "back", "every": 2}}), {expert.task.id: expert}, 9)
+    assert back.wants_experts
+    assert [back.job(job, step).start_turn for step in range(8)] == [3, 3, 2, 2, 1, 1, 0, 0]
+    assert back.job(job, 0).start is expert and back.job(job, 6) == job
+    assert Hooks(teacher_with({"tcod": {"direction": "back"}}), {}, 9).job(job, 0) == job  # no expert: from the start
+    front = Hooks(teacher_with({"tcod": {"direction": "front", "every": 1}}), {}, 3)
+    assert [front.job(job, step).max_turns for step in range(5)] == [1, 2, 3, 3, 3]
+    assert Hooks(teacher_with({})).job(job, 4) is job
+
+
+def teacher_with(use: dict[str, Any]) -> TeacherPhase:
+    return TeacherPhase(signal="teacher", route="x", use=use)
+
+
+def test_what_signals_and_teachers_remember_survives_a_saved_state(worlds, random_model, tmp_path: Path) -> None:
+    use = {"cut": {"type": "latch", "target": "k1_pg", "metric": "m", "above": 0.0}}
+    trainer = LocalTrainer(Config(), copy.deepcopy(random_model))
+
+    def made() -> Any:
+        source = ema.build(ema.Config(every=1, decay=0.5))
+        bank = ModelBank(LocalTrainer(Config(), copy.deepcopy(random_model)), [source, source], student=trainer)
+        return signals.build(teacher_with(use), worlds, {}, bank, ROUTES)
+
+    first, again = made(), made()
+    first.observe({"m": 1.0})
+    first.bank.tick()
+    torch.save(first.state(), tmp_path / "state.pt")
+    again.restore(torch.load(tmp_path / "state.pt", weights_only=False))
+    assert first.begin(3) == again.begin(3) == {"k1_pg": 0.0} and made().begin(3) == {"k1_pg": 1.0}
+    assert again.bank.sources[0].data() == first.bank.sources[0].data()
+
+
+class Sums(Solved):
+    """A world of one turn whose right answer is "7"."""
+
+    def kind(self, message: str) -> str:
+        return "steps" if message else "malformed"
+
+    def open(self, task: Task) -> Any:
+        return Sum()
+
+
+class Sum:
+    """An episode of one answer."""
+
+    said = ""
+
+    def act(self, message: str) -> None:
+        self.said = message
+
+    def grade(self) -> Any:
+        from noria.core.types import Outcome
+
+        return Outcome(float(self.said == "7"))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Teller(Words):
+    """Says of any tokens that they are `text`; remembers what was asked."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.asked = text, list[str]()
+
+    def decode(self, ids: Any) -> str:
+        return self.text
+
+    def prompt(self, task: Task) -> Any:
+        from noria.tokens.renderer import Piece
+
+        self.asked.append(task.prompt)
+        return Piece((0, 1), ("user", "user"))
+
+
+def srcl(
+    text: str, model: Any, teachers: list[Path], ends: tuple[int, ...]
+) -> tuple[list[Any], dict[str, float], Teller]:
+    means = Means(worlds={"ledger": Sums()}, renderer=Teller(text))  # type: ignore[arg-type]
+    means.renderer.end_ids = ends  # type: ignore[union-attr]
+    use = {"srcl": {"per_step": 2, "max_new_tokens": 3}}
+    phase = TeacherPhase(signal="teacher", route="x", loss={"forward_kl_topk": {"top_k": 50}, "ce": {}}, use=use)
+    trainer = LocalTrainer(Config(), copy.deepcopy(model))
+    bank = ModelBank(LocalTrainer(Config(), copy.deepcopy(model)), teachers, student=trainer)
+    signal = signals.build(phase, {}, {}, bank, {"ledger": 0}, means)
+    signal.begin(0)
+    rows = [row for i in range(3) for row in signal.rows(i, [rolled(1.0, ("long answer",), tokens=5, name=f"r{i}")])]
+    rows += signal.rows(3, [rolled(1.0, ("two", "turns"), tokens=5)])
+    for row, logp in zip(rows, trainer.score(rows), strict=True):
+        row.logp_old = logp
+    facts = signal.prepare(rows)
+    trainer.configure(1e-3, (0.9, 0.99), 0.0, 1.0)
+    facts |= trainer.step(rows, build_terms(phase), signal.begin(0))
+    return rows, facts, means.renderer  # type: ignore[return-value]
+
+
+def test_short_verified_rewrites_are_imitated_and_never_saw_the_solution(random_model, teachers) -> None:
+    every = tuple(range(50))  # any token ends a rewrite: it is one token long
+    rows, facts, teller = srcl("7", random_model, teachers[1][:1], every)
+    assert (facts["rewrite/tried"], facts["rewrite/accepted"], len(rows)) == (2, 2, 6)
+    assert facts["loss/ce"] > 0 and all(not row.channels["ce"].mask.any() for row in rows[:4])
+    for row in rows[4:]:
+        assert row.ids[:2].tolist() == [0, 1] and row.channels["ce"].mask.tolist() == [False, False, True]
+        assert set(row.channels) == {"ce"}
+    assert len(teller.asked) == 4 and all("golden" not in text for text in teller.asked)
+    assert sum("long answer" in text for text in teller.asked) == 2
+
+
+@pytest.mark.parametrize(("text", "ends"), [("8", tuple(range(50))), ("7", ()), ("", tuple(range(50)))])
+def test_no_accepted_rewrite_leaves_distillation_alone(
+    text: str, ends: tuple[int, ...], random_model, teachers
+) -> None:
+    rows, facts, _ = srcl(text, random_model, teachers[1][:1], ends)
+    assert facts["rewrite/accepted"] == 0 and len(rows) == 4 and facts["loss/ce"] == 0
+    assert facts["loss/forward_kl_topk"] > 0

@@ -69,10 +69,10 @@ def test_the_truncated_weight_corrects_the_engine():
     row.logp_old = np.array([0.0, -1.0, -1.5, -1.0])
     row.weight = np.array([5.0, 1.0, 2.0, 1.0])
     hooks = Hooks(RlPhase(signal="group_mean"))
-    facts = hooks.weigh([row])
+    facts = hooks.weigh([row], "rl")
     assert row.weight.tolist() == pytest.approx([0.0, 1.0, 2 * np.exp(-0.5), 2.0])
     assert facts == pytest.approx({"logp_diff/mean": 2.5 / 3, "logp_diff/max": 2.0})
-    assert hooks.weigh([]) == {"logp_diff/mean": 0.0, "logp_diff/max": 0.0}
+    assert hooks.weigh([], "rl") == {"logp_diff/mean": 0.0, "logp_diff/max": 0.0}
 
 
 def test_efficiency_pays_the_shorter_of_the_correct():
@@ -109,6 +109,7 @@ def teachers(random_model, tmp_path):
     for i, model in enumerate(models):
         folder = tmp_path / f"teacher-{i}"
         folder.mkdir()
+        model.config.save_pretrained(folder)
         (folder / "model.safetensors").write_bytes(LocalTrainer(Config(), model).weights())
         folders.append(folder)
     return models, folders

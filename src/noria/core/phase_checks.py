@@ -51,6 +51,10 @@ def check_use(phase: Sampled) -> None:
                 f"use may hold one signal of the slot {slot!r}: got {once[slot]!r} and {name!r} - remove one"
             )
         once[slot] = name
+        if slot == "weight" and said("signals", module, "FAMILY") == "rl" and distils and not rewards:
+            raise ValueError(
+                f'use.{name} weighs reinforcement, which signal = "{phase.signal}" has not - remove it'  # type: ignore[attr-defined]
+            )
         if slot == "weight" and said("signals", module, "CORRECTS") and phase.tis_cap > 0:
             raise ValueError(
                 f"use.{name} and tis_cap = {phase.tis_cap} both correct the engine's policy - set tis_cap = 0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noria.losses.base import Batch, Denominators, Family, LossConfig, LossOutput, reduce, share
+from noria.losses.base import Batch, Denominators, Family, LossConfig, LossOutput, by_route, reduce, share
 from noria.losses.states import Kernel, divergence
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ class VocabularyLoss:
         """
         per_token = divergence(batch, self.kernel)
         total, denominator = reduce(per_token, batch, denominators, self.config)
-        return LossOutput(total, denominator, {"divergence": share(per_token, batch, denominators)})
+        metrics = {"divergence": share(per_token, batch, denominators)}
+        return LossOutput(total, denominator, metrics | by_route("divergence", per_token, batch, denominators))
 
 
 def kl(logp: Tensor, logq: Tensor) -> Tensor:

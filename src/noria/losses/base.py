@@ -289,6 +289,16 @@ def share(values: Tensor, batch: Batch, denominators: Denominators) -> Tensor:
     return total / denominators.action_tokens.to(total).clamp(min=1.0)
 
 
+def by_route(name: str, values: Tensor, batch: Batch, denominators: Denominators) -> dict[str, Tensor]:
+    """Shares of the mean of `values` [T] over each teacher route's tokens, as `name/route`; {} where there is one."""
+    tokens = denominators.route_tokens
+    present = [route for route, count in enumerate(tokens.tolist()) if count]
+    if len(present) < 2:
+        return {}
+    kept, index = masked(values.detach(), batch), batch.index("route")
+    return {f"{name}/{r}": kept.where(index == r, kept.new_zeros(())).sum() / tokens[r].to(kept) for r in present}
+
+
 def merge_metrics(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, float]:
     """Metrics of the micro-batches -> metrics of the global batch, as plain numbers."""
     merged: dict[str, float] = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from noria.losses._surrogate import SurrogateConfig, discounted, surrogate
-from noria.losses.base import Batch, Denominators, Family, LossOutput, masked, share
+from noria.losses.base import Batch, Denominators, Family, LossOutput, by_route, masked, share
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,9 +64,13 @@ class K1PolicyGradient:
 
 
 def monitors(k1: Tensor, batch: Batch, denominators: Denominators) -> dict[str, Tensor]:
-    """Shares of mean |k1| (which is not a KL), mean k1 and mean k3 over the trained tokens."""
+    """Shares of mean |k1| (which is not a KL), mean k1 and mean k3 over the trained tokens, and for each route."""
     k3 = (-k1).clamp(max=20.0).exp() - 1 + k1
-    return {name: share(value, batch, denominators) for name, value in (("abs", k1.abs()), ("k1", k1), ("k3", k3))}
+    out: dict[str, Tensor] = {}
+    for name, value in (("abs", k1.abs()), ("k1", k1), ("k3", k3)):
+        out[name] = share(value, batch, denominators)
+        out |= by_route(name, value, batch, denominators)
+    return out
 
 
 def build(config: Config) -> K1PolicyGradient:

@@ -91,7 +91,7 @@ def divergence(batch: Batch, kernel: Kernel) -> Tensor:
         keep = batch.mask.bool()[states.positions].nonzero().squeeze(1)
         if not len(keep):
             continue
-        theirs = states.head.load().detach().to(hidden.device)
+        theirs = states.head.load().detach().to(hidden.device, states.hidden.dtype)
         _same_vocabulary(head, matrix, states.head, theirs)
 
         def rows(

@@ -12,6 +12,8 @@ from noria.signals.base import Floats, SignalConfig, Tokens, mean_one
 
 SLOT = "weight"
 SOURCE = "Flash loop: advantage of the trajectory times a weight of key actions"
+#: It is about rewards, so it weighs reinforcement terms alone.
+FAMILY: Literal["rl", "opd", ""] = "rl"
 
 
 class Config(SignalConfig):
@@ -27,7 +29,7 @@ class Config(SignalConfig):
 class KeyActionWeight:
     """Built token weight."""
 
-    family: Literal["rl", "opd", ""] = "rl"
+    family: Literal["rl", "opd", ""] = FAMILY
 
     def __init__(self, config: Config) -> None:
         self.config = config

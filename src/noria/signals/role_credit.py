@@ -12,6 +12,8 @@ from noria.signals.base import Floats, SignalConfig, Tokens, mean_one
 
 SLOT = "weight"
 SOURCE = "MOPD report, Claw agent (no numbers given)"
+#: It is about rewards, so it weighs reinforcement terms alone.
+FAMILY: Literal["rl", "opd", ""] = "rl"
 
 
 class Config(SignalConfig):
@@ -26,7 +28,7 @@ class Config(SignalConfig):
 class RoleCredit:
     """Built token weight."""
 
-    family: Literal["rl", "opd", ""] = "rl"
+    family: Literal["rl", "opd", ""] = FAMILY
 
     def __init__(self, config: Config) -> None:
         self.by_role: dict[str, float] = {

@@ -116,7 +116,7 @@ class Distillation:
         if self.hooks.view is not None:
             for row in rows:  # under another view mu is not what was sampled from: there is nothing to correct
                 row.logp_mu = row.logp_old
-        metrics = self.hooks.weigh(rows) | metrics
+        metrics = self.hooks.weigh(rows, "opd") | metrics
         if self.advantage is not None:
             for row in rows:
                 row.advantage = self.advantage(row.logp_teacher, row.logp_old)

@@ -76,15 +76,18 @@ class Hooks:
         start = expert if begin.turns else None
         return replace(job, start=start, start_turn=begin.turns if start else 0, max_turns=begin.max_turns)
 
-    def weigh(self, rows: Sequence[Row]) -> dict[str, float]:
-        """Multiply every token weight in, once both log-probabilities are known; says how far the engine is away."""
+    def weigh(self, rows: Sequence[Row], own: str) -> dict[str, float]:
+        """Multiply every token weight in, once both log-probabilities are known; says how far the engine is away.
+
+        `own` is the family ("rl" or "opd") that the rows' own streams belong to.
+        """
         gaps = [np.abs(row.logp_old - row.logp_mu)[row.mask] for row in rows]
         for row in rows:
             tokens = Tokens(row.mask, row.roles, row.logp_mu, row.logp_old, row.spans)
             factors = [] if self.tis is None else [("", self.tis.weigh(tokens))]
             factors += [(weight.family, weight.weigh(tokens)) for weight in self.weights]
             for family, factor in factors:
-                _multiply(row, family, np.where(row.mask, factor, 0.0))
+                _multiply(row, family, own, np.where(row.mask, factor, 0.0))
         every = np.concatenate(gaps) if gaps else np.zeros(1)
         return {"logp_diff/mean": float(every.mean()), "logp_diff/max": float(every.max(initial=0.0))}
 
@@ -97,9 +100,10 @@ class Hooks:
             self.by_name[name].restore(saved)
 
 
-def _multiply(row: Row, family: str, factor: Floats) -> None:
-    """Multiply a weight into the row, and into those of its channels that the weight concerns."""
-    row.weight = row.weight * factor
+def _multiply(row: Row, family: str, own: str, factor: Floats) -> None:
+    """Multiply a weight into the row's own streams and into its channels, where it concerns them."""
+    if not family or family == own:
+        row.weight = row.weight * factor
     for name, channel in row.channels.items():
         if not family or name == family:
             row.channels[name] = Channel(channel.mask, channel.weight * factor, channel.advantage)

@@ -144,7 +144,7 @@ class GroupAdvantage:
         if self.refers:
             assert self.bank is not None
             self.bank.refer(rows)
-        return self.hooks.weigh(rows)
+        return self.hooks.weigh(rows, "rl")
 
     def observe(self, facts: Mapping[str, float]) -> None:
         self.hooks.observe(facts)
