@@ -13,7 +13,7 @@ OFFLINE := HF_HUB_OFFLINE=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all lint format bench base lock
+.PHONY: help setup demo test test-all test-ray lint format bench base lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,10 @@ test: lint ## lint, types, import rules and the tests but the slow ones
 
 test-all: lint ## the same with the slow tests
 	$(ONE_THREAD) $(OFFLINE) $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
+
+test-ray: $(READY) ## install Ray (80 MB) and run the tests of executors with it
+	$(BIN)/python -m pip install -q -e '.[ray]'
+	$(ONE_THREAD) $(OFFLINE) $(BIN)/pytest -q tests/executors
 
 lint: $(READY) ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

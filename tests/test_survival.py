@@ -312,11 +312,12 @@ def test_another_model_other_data_and_a_damaged_state_are_refused(
 
 
 def test_a_step_that_is_not_finite_keeps_the_state_before_it(driver: Driver, model: Path, tmp_path: Path) -> None:
-    blown = {"phase.toss.use.blow": '{type = "linear", target = "clipped", end = inf, steps = 3}'}
+    blown = {"phase.toss.use.blow": f'{{type = "survival.blow", after = {PROMPTS * ROLLOUTS + 2}}}'}
     run = new_run(tmp_path, model, **blown)
     said = driver.fail(Order(str(run.path)))
     assert said.startswith(f"BadStep: round-1/{PHASE} step 2: a step must be finite: ")
-    assert "groups" in said and "(coin-train-" in said and said.endswith("the state after step 1 is kept")
+    assert "loss/clipped" in said and "the rows' weight is not (rows " in said
+    assert "; groups 4 (coin-train-" in said and said.endswith("); the state after step 1 is kept")
     assert [row["step"] for row in steps(run)] == [1]
     before = (run.path / f"round-1/{PHASE}.partial/state.pt").read_bytes()
     assert driver.fail(Order(str(run.path))) == said  # and once more, from there

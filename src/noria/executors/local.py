@@ -170,7 +170,7 @@ def _main(connection: Connection, service: str, argument: Any, near: Connection 
                 running.receive(message)
             for out in running.work():
                 connection.send(out)
-    except (EOFError, BrokenPipeError):
+    except (EOFError, BrokenPipeError, ConnectionResetError):
         return
     finally:
         running.close()
