@@ -43,6 +43,23 @@ app = typer.Typer(
     name="noria", help=HELP, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )  # fmt: skip
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Options that stand before a command."""
+
+
 app.add_typer(cli_models.app, name="models")
 app.add_typer(cli_tasks.app, name="tasks")
 app.command(name="masks")(cli_masks.masks)
@@ -167,12 +184,15 @@ def list_plugins(
         }
         _print_json(rows)
         return
-    more = ["from"] * any(entry.origin for entries in found.values() for entry in entries) + ["its keys"]
-    table = Table("kind", "name", "what it is", *(more if kind else []))
+    table = Table("kind", "name", "what it is")
     for folder, entries in found.items():
         for entry in entries:
-            cells = {"from": entry.origin, "its keys": ", ".join(_keys(folder, entry))}
-            table.add_row(folder, entry.name, Text(entry.doc), *(Text(cells[key]) for key in (more if kind else [])))
+            said = Text(entry.doc)
+            if kind and entry.origin:
+                said.append(f"\n{entry.origin}", style="italic")
+            if kind and (keys := _keys(folder, entry)):
+                said.append(f"\nkeys: {', '.join(keys)}", style="dim")
+            table.add_row(folder, Text(entry.name, no_wrap=True), said)
         if entries:
             table.add_section()
     Console().print(table)
@@ -225,6 +245,7 @@ def _load(arguments: list[str]) -> Recipe:
     overrides = [text for text in arguments if "=" in text and not Path(text).is_file()]
     recipe = load([text for text in arguments if text not in overrides], overrides)
     cli_worlds.check_strategies(recipe)
+    resolve_model(recipe.student.model, "student.model")
     cli_check.check_engines(recipe)
     return recipe
 

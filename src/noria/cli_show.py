@@ -12,6 +12,7 @@ from rich.text import Text
 
 from noria.core.store import MANIFEST, PARTIAL, Run
 
+CAPTION = "pass@1 in %, 95 % interval, mean tokens of a solved task"
 SCORE_KEYS = ("model", "world", "n", "correct", "unknown", "pass@1", "ci95", "tokens_per_solve")
 
 
@@ -29,7 +30,10 @@ def rounds(run: Run) -> list[Path]:
 def show(run: Run, console: Console, stages: bool = True) -> None:
     """Print round x model x world, and the stages of each round."""
     data = summary(run)
-    console.print(_scores(data))
+    console.print(_scores(data, data["run"]))
+    apart = {"rounds": [{"scores": _split(folder, "unseen")} for folder in rounds(run)]}
+    if any(part["scores"] for part in apart["rounds"]):
+        console.print(_scores(apart, "unseen families, apart from the verdict"))
     for number, part in enumerate(data["rounds"], start=1):
         if stages:
             console.print(_stages(number, part["stages"]))
@@ -58,13 +62,18 @@ def _round(folder: Path) -> dict[str, Any]:
             }
             for path, manifest in _manifests(folder)
         ],
-        "scores": [
-            {key: score.get(key) for key in SCORE_KEYS}
-            for score in _read(folder / "evaluate" / "scores.json") or []
-            if score.get("split", "heldout") == "heldout"
-        ],
+        "scores": _split(folder, "heldout"),
         "verdict": {key: verdict[key] for key in ("promoted", "reason")} if verdict else None,
     }
+
+
+def _split(folder: Path, split: str) -> list[dict[str, Any]]:
+    """The scores of a round on one split."""
+    return [
+        {key: score.get(key) for key in SCORE_KEYS}
+        for score in _read(folder / "evaluate" / "scores.json") or []
+        if score.get("split", "heldout") == split
+    ]
 
 
 def _manifests(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
@@ -81,10 +90,10 @@ def _read(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-def _scores(data: dict[str, Any]) -> Table:
+def _scores(data: dict[str, Any], title: str) -> Table:
     """One line per round and model, one column per world: pass@1, its interval, tokens per solved task."""
     worlds = list(dict.fromkeys(s["world"] for part in data["rounds"] for s in part["scores"]))
-    table = Table(title=data["run"], caption="pass@1 in %, 95 % interval, mean tokens of a solved task")
+    table = Table(title=Text(title, no_wrap=True), caption=CAPTION)
     table.add_column("round", justify="right", min_width=5)
     table.add_column("model", min_width=10)
     for world in worlds:

@@ -43,7 +43,7 @@ def without_torch(folder: Path, *commands: list[str]) -> subprocess.CompletedPro
 
 
 def test_version_and_help(noria) -> None:
-    assert noria("version").out.strip() == package.__version__
+    assert noria("version").out.strip() == package.__version__ == noria("--version").out.strip()
     help_text = noria("--help")
     assert help_text.code == 0 and "noria run recipes/quickstart.toml" in help_text.out
     for command in ("run", "check", "resume", "show", "eval", "list", "doctor", "version", "tasks"):

@@ -97,6 +97,23 @@ def test_a_heldout_task_under_another_name_is_dropped(ctx, scripted):
     assert dropped(ctx, [(t, script)]) == ([], {"contaminated": 1})
 
 
+def test_an_unseen_task_counts_as_held_out_too(ctx, worlds):
+    held_out = curate.HeldOut.of(ctx)
+    for name, world in worlds.items():
+        if "unseen" in world.splits and ctx.recipe.eval.unseen_tasks:
+            assert held_out.holds(ctx.heldout_tasks(name, "unseen", ctx.recipe.eval.unseen_tasks)[0])
+        assert not any(held_out.holds(task) for task in world.tasks("train", 20, 3))
+
+
+def test_a_run_of_words_of_a_heldout_prompt_contaminates_where_asked(ctx, tasks):
+    task = tasks["ledger"][0]
+    words = ["one", "two", "three", "four", "five", "six"]
+    held_out = curate.HeldOut(frozenset(), frozenset(curate.ngrams(" ".join(words), 4)), 4)
+    assert held_out.holds(replace(task, prompt="zero one, two three FOUR."))
+    assert not held_out.holds(replace(task, prompt="one two three and four five six"))
+    assert not replace(held_out, n=0).holds(replace(task, prompt=" ".join(words)))
+
+
 def test_similarity_of_word_runs() -> None:
     assert curate.jaccard({("a",), ("b",)}, {("b",), ("c",)}) == pytest.approx(1 / 3)
     assert curate.jaccard(set(), set()) == 1.0 and curate.jaccard({("a",)}, set()) == 0.0

@@ -51,9 +51,7 @@ def config_class(folder: str, name: str) -> ConfigClass:
     """The `Config` of a plug-in. Raises UserError where its module does not define one."""
     found = vars(registry.resolve(folder, name)).get("Config")
     if not (isinstance(found, type) and issubclass(found, BaseModel)):
-        raise UserError(
-            f"type = {name!r} must name a module with a pydantic `Config` and a `build`: it has none"
-        )
+        raise UserError(f"type = {name!r} must name a module with a pydantic `Config` and a `build`: it has none")
     return found
 
 
@@ -72,9 +70,7 @@ class EngineTable(Plug):
     """What samples tokens."""
 
     folder: ClassVar[str] = "engines"
-    type: str = Field(
-        default="embedded", description="embedded = in this process, or another of `noria list engines`"
-    )
+    type: str = Field(default="embedded", description="embedded = in this process, or another of `noria list engines`")
 
 
 class TrainerTable(Plug):
@@ -121,9 +117,7 @@ class LossTable(BaseModel):
     """One loss term: `coef` weighs it, the other keys belong to the loss."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-    coef: float = Field(
-        default=1.0, description="factor of the term in the sum; 0 = not computed"
-    )
+    coef: float = Field(default=1.0, description="factor of the term in the sum; 0 = not computed")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -138,9 +132,7 @@ class LossTable(BaseModel):
 class Student(Table):
     """The model that is improved."""
 
-    model: str = Field(
-        default="builtin:tiny", description="builtin:tiny, or a folder of a Hugging Face causal LM"
-    )
+    model: str = Field(default="builtin:tiny", description="builtin:tiny, or a folder of a Hugging Face causal LM")
     engine: EngineTable = Field(default_factory=EngineTable, description="what samples from it")
     trainer: TrainerTable = Field(default_factory=TrainerTable, description="what trains it")
 
@@ -155,9 +147,7 @@ class Rollout(Table):
     )
     max_turns: int = Field(default=12, ge=1, description="assistant messages per episode")
     max_new_tokens: int = Field(default=160, ge=1, description="tokens of one assistant message")
-    max_tokens: int = Field(
-        default=448, ge=1, description="tokens per episode, prompt and observations included"
-    )
+    max_tokens: int = Field(default=448, ge=1, description="tokens per episode, prompt and observations included")
     max_unknown: float = Field(
         default=0.2,
         ge=0,
@@ -184,25 +174,19 @@ class Supervisor(Table):
     replay_budget: int = Field(
         default=64, ge=1, description="continuations per trajectory at most (the intervention budget)"
     )
-    min_shift: float = Field(
-        default=0.25, gt=0, le=1, description="least change of the success rate that makes a mark"
-    )
+    min_shift: float = Field(default=0.25, gt=0, le=1, description="least change of the success rate that makes a mark")
 
 
 class HintTable(Table):
     """From marks to a hint and a short chain of thought."""
 
-    samples_per_task: int = Field(
-        default=4, ge=1, description="re-samples of the weak model per failed task and arm"
-    )
+    samples_per_task: int = Field(default=4, ge=1, description="re-samples of the weak model per failed task and arm")
     tasks: int = Field(default=64, ge=1, description="failed tasks re-sampled per world at most")
     max_words: int = Field(default=24, ge=1, description="length of a hint")
     leak_ngram: int = Field(
         default=4, ge=2, description="words in a row shared with the right trajectory that count as a leak"
     )
-    controls: bool = Field(
-        default=True, description="also sample without a hint and with a hint from random marks"
-    )
+    controls: bool = Field(default=True, description="also sample without a hint and with a hint from random marks")
 
 
 class Curate(Table):
@@ -213,7 +197,10 @@ class Curate(Table):
     )
     shingle: int = Field(default=5, ge=1, description="words per shingle of that similarity")
     contamination_ngram: int = Field(
-        default=13, ge=2, description="words in a row shared with a held-out task that drop a sample"
+        default=0,
+        ge=0,
+        description="words in a row shared with a held-out prompt that drop a sample; 0 = only equal tasks, as fits "
+        "generated worlds, where prompts of a kind share their wording",
     )
     max_per_task: int = Field(default=4, ge=1, description="trajectories kept per task")
 
@@ -221,12 +208,8 @@ class Curate(Table):
 class Gate(Table):
     """Promotion: only a candidate that is better and no worse where it must not be."""
 
-    tasks: int = Field(
-        default=384, ge=1, description="held-out tasks per world, the same for every model of the run"
-    )
-    confidence: float = Field(
-        default=0.95, gt=0.5, lt=1, description="level of the intervals and of the paired test"
-    )
+    tasks: int = Field(default=384, ge=1, description="held-out tasks per world, the same for every model of the run")
+    confidence: float = Field(default=0.95, gt=0.5, lt=1, description="level of the intervals and of the paired test")
     protected: list[str] | None = Field(
         default=None, description="worlds that must not get significantly worse; None = all, [] = none"
     )
@@ -238,10 +221,6 @@ class Eval(Table):
     temperature: float = Field(default=1.0, ge=0, description="sampling temperature; 0 = greedy")
     max_turns: int = Field(default=12, ge=1, description="assistant messages per episode")
     max_new_tokens: int = Field(default=160, ge=1, description="tokens of one assistant message")
-    max_tokens: int = Field(
-        default=448, ge=1, description="tokens per episode, prompt and observations included"
-    )
+    max_tokens: int = Field(default=448, ge=1, description="tokens per episode, prompt and observations included")
     samples_per_task: int = Field(default=1, ge=1, description="rollouts per held-out task")
-    unseen_tasks: int = Field(
-        default=128, ge=0, description="tasks of whole unseen families, reported apart; 0 = none"
-    )
+    unseen_tasks: int = Field(default=128, ge=0, description="tasks of whole unseen families, reported apart; 0 = none")

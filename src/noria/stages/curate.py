@@ -7,15 +7,55 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from noria.core.errors import PolicyError
-from noria.core.types import Trajectory
+from noria.core.types import Task, Trajectory
 from noria.stages.context import Context, load_trajectories, save_trajectories
 from noria.stages.hint import load_hints, ngrams
 from noria.stages.roller import Job
 from noria.tokens import calls
 from noria.tokens.record import edited
+
+#: Why a trajectory leaves the set; each is counted, zeros included.
+REASONS = (
+    "unsolved", "format", "duplicate", "near_duplicate", "over_max_per_task", "contaminated", "replay_failed",
+    "replay_unknown",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """What no training sample may be: every task that the run measures on, whatever its id.
+
+    `ngrams` are the runs of `n` words of their prompts; with n = 0 only equal tasks count, which is right for
+    generated worlds, where all prompts of a kind share their wording.
+    """
+
+    contents: frozenset[str]
+    ngrams: frozenset[tuple[str, ...]]
+    n: int
+
+    @classmethod
+    def of(cls, ctx: Context) -> HeldOut:
+        """The held-out tasks of every world and split that the run evaluates on."""
+        sizes = {"heldout": ctx.recipe.gate.tasks, "unseen": ctx.recipe.eval.unseen_tasks}
+        tasks = [
+            task
+            for name, world in ctx.worlds.items()
+            for split in world.splits
+            if sizes.get(split)
+            for task in ctx.heldout_tasks(name, split, sizes[split])
+        ]
+        n = ctx.recipe.curate.contamination_ngram
+        runs = {run for task in tasks for run in ngrams(task.prompt, n)} if n else set()
+        return cls(frozenset(content(t.prompt, t.data) for t in tasks), frozenset(runs), n)
+
+    def holds(self, task: Task) -> bool:
+        """Whether the task is one of them, or shares a run of words with one."""
+        if content(task.prompt, task.data) in self.contents:
+            return True
+        return bool(self.n) and not self.ngrams.isdisjoint(ngrams(task.prompt, self.n))
 
 
 def run(ctx: Context) -> None:
@@ -26,7 +66,8 @@ def run(ctx: Context) -> None:
     with ctx.run.artifact(name, inputs=[ctx.name("resample")], seed=ctx.seed("curate")) as work:
         thoughts = {hint.task_id: hint.thought for hint in load_hints(ctx)}
         found = load_trajectories(ctx, "resample")
-        left: Counter[str] = Counter(unsolved=sum(not t.solved for t in found))
+        left: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
+        left["unsolved"] = sum(not t.solved for t in found)
         scripts = []
         for trajectory in (t for t in found if t.solved):
             script = strip(trajectory, thoughts[trajectory.task.id])
@@ -36,9 +77,7 @@ def run(ctx: Context) -> None:
             else:
                 scripts.append((trajectory, script))
         scripts = _unlike(ctx, scripts, left)
-        jobs = [
-            Job(t.id, t.task, t.seed, script=tuple(script), source="student") for t, script in scripts
-        ]
+        jobs = [Job(t.id, t.task, t.seed, script=tuple(script), source="student") for t, script in scripts]
         replayed = ctx.roll(jobs, work)
         kept = []
         for trajectory, (_, script) in zip(replayed, scripts, strict=True):
@@ -51,7 +90,7 @@ def run(ctx: Context) -> None:
         save_trajectories(work, kept)
         (work.path / "left.json").write_text(json.dumps(left, indent=1), encoding="utf-8")
         work.count_in(trajectories=len(found))
-        work.count_out(kept=len(kept), **dict(sorted(left.items())))
+        work.count_out(kept=len(kept), replayed=len(jobs), **dict(left))
 
 
 def strip(trajectory: Trajectory, thought: str) -> list[str]:
@@ -83,11 +122,7 @@ def _unlike(
 ) -> list[tuple[Trajectory, list[str]]]:
     """Drop copies, near copies, contamination with held-out tasks, and what is more than `max_per_task`."""
     table = ctx.recipe.curate
-    forbidden = {
-        content(t.prompt, t.data)
-        for world in ctx.worlds
-        for t in ctx.heldout_tasks(world, "heldout", ctx.recipe.gate.tasks)
-    }
+    held_out = HeldOut.of(ctx)
     seen: dict[str, list[set[tuple[str, ...]]]] = {}
     exact: set[str] = set()
     kept = []
@@ -98,7 +133,7 @@ def _unlike(
         others = seen.setdefault(task.id, [])
         if digest in exact:
             left["duplicate"] += 1
-        elif content(task.prompt, task.data) in forbidden:
+        elif held_out.holds(task):
             left["contaminated"] += 1
         elif any(jaccard(shingles, other) >= table.near_duplicate for other in others):
             left["near_duplicate"] += 1

@@ -11,8 +11,8 @@ BUILTIN = Path(__file__).resolve().parents[1] / "data"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
 
-def resolve_model(name: str) -> Path:
-    """`builtin:<name>` is a model shipped in the package, anything else a folder.
+def resolve_model(name: str, field: str = "model") -> Path:
+    """`builtin:<name>` is a model shipped in the package, anything else a folder; `field` names it in errors.
 
     Raises:
         UserError: there is no such model, or the folder is not a checkpoint.
@@ -21,7 +21,7 @@ def resolve_model(name: str) -> Path:
         folder = BUILTIN / name.removeprefix("builtin:")
         if not (folder / "model.safetensors").is_file():
             there = ", ".join(f"builtin:{p.parent.name}" for p in sorted(BUILTIN.glob("*/model.safetensors")))
-            raise UserError(f"student.model must name a shipped model: got {name!r} - there is {there or 'none'}")
+            raise UserError(f"{field} must name a shipped model: got {name!r} - there is {there or 'none'}")
         return folder
     folder = Path(name)
     missing = [file for file in ("config.json", "tokenizer.json") if not (folder / file).is_file()]
@@ -29,7 +29,7 @@ def resolve_model(name: str) -> Path:
         missing.append(WEIGHTS[0])
     if missing:
         raise UserError(
-            f"model must be builtin:tiny or a checkpoint folder: {str(folder)!r} lacks {', '.join(missing)} - "
+            f"{field} must be builtin:tiny or a checkpoint folder: {str(folder)!r} lacks {', '.join(missing)} - "
             "give the folder that save_pretrained, a run or `noria models import` wrote"
         )
     return folder

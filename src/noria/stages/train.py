@@ -25,6 +25,7 @@ from noria.stages import rows as rows_of
 from noria.stages.analyze import load_analyses
 from noria.stages.checkpoint import STATE, Keeper, Origin, of_model, of_rows, of_tasks
 from noria.stages.context import Context, derive, load_trajectories
+from noria.stages.curate import HeldOut
 from noria.stages.datasets import load_rows
 from noria.stages.hint import world_kinds
 from noria.stages.loop import Phase as Loop
@@ -131,9 +132,10 @@ def make(ctx: Context, name: str, phase: Phase, base: Path, worlds: Sequence[str
 def supervised_rows(ctx: Context, worlds: Sequence[str], phase: SftPhase) -> list[Row]:
     """Rows of the curated set and of what teachers solved, in the share that the recipe asks for."""
     curated = [t for t in load_trajectories(ctx, "curate") if t.task.world in worlds]
+    held_out = HeldOut.of(ctx)
     taught = [
         t for t in load_trajectories(ctx, "rollout")
-        if t.source.startswith("teacher:") and t.solved and t.task.world in worlds
+        if t.source.startswith("teacher:") and t.solved and t.task.world in worlds and not held_out.holds(t.task)
     ]  # fmt: skip
     rng = np.random.default_rng(ctx.seed("share") % (1 << 63))
     share = phase.teacher_share
