@@ -66,6 +66,14 @@ def test_open_refuses_what_is_not_a_run_and_names_those_beside_it(run: Run) -> N
         Run.open("/nowhere/at/all")
 
 
+@pytest.mark.parametrize("text", [None, "", '{"name": "cu', "\x00"])
+def test_a_run_without_a_whole_recipe_says_so(run: Run, text: str | None) -> None:
+    path = run.path / "recipe.json"
+    path.unlink() if text is None else path.write_text(text)
+    with pytest.raises(UserError, match=r"RUN must hold its recipe: .*recipe\.json' is (missing|damaged)"):
+        Run.open(run.path).recipe()
+
+
 def test_a_finished_artifact_has_a_manifest_that_tells_its_content(run: Run) -> None:
     make(run, "round-1/tasks")
     with run.artifact("round-1/rollout", inputs=["round-1/tasks"], seed=7) as work:

@@ -126,8 +126,22 @@ class Run:
         return self.path.name
 
     def recipe(self) -> Recipe:
-        """The recipe that the run was started with, resolved."""
-        return recipes.from_json((self.path / "recipe.json").read_text(encoding="utf-8"))
+        """The recipe that the run was started with, resolved.
+
+        Raises:
+            UserError: its file is missing or damaged, or this version of Noria refuses it.
+        """
+        path = self.path / "recipe.json"
+        try:
+            text = path.read_text(encoding="utf-8")
+            json.loads(text)
+        except (FileNotFoundError, ValueError) as fault:
+            what = "is missing" if isinstance(fault, FileNotFoundError) else f"is damaged ({fault})"
+            raise UserError(
+                f"RUN must hold its recipe: {str(path)!r} {what} - put back a copy, or start a new run; "
+                "`noria eval` still measures its checkpoints"
+            ) from None
+        return recipes.from_json(text)
 
     def folder(self, name: str) -> Path:
         """Where the artifact `name` lies once it is done."""
