@@ -15,11 +15,11 @@ from typing import Any
 from noria.core.stats import newcombe_paired, paired_counts
 
 
-def outcomes(run: Path, round_: int, model: str) -> dict[str, dict[str, Any]]:
-    """Held-out outcomes of one model by rollout id."""
+def outcomes(run: Path, round_: int, model: str, split: str = "heldout") -> dict[str, dict[str, Any]]:
+    """Outcomes of one model on one split by rollout id."""
     path = run / f"round-{round_}" / f"evaluate-{model.replace(':', '-')}" / "outcomes.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    return {row["id"]: row for row in rows if row["split"] == "heldout"}
+    return {row["id"]: row for row in rows if row["split"] == split}
 
 
 def gain(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]], world: str) -> tuple[float, float, float]:
@@ -65,6 +65,13 @@ def read(run: Path) -> dict[str, Any]:
             "weak": _rate(first, world), "final": _rate(last, world), "gain": gain(first, last, world),
             "tokens": [_tokens(first, world), _tokens(last, world)], "experts": experts,
         }  # fmt: skip
+    last_round = max((r for r, ok in zip(rounds, promoted, strict=True) if ok), default=None)
+    weak = outcomes(run, rounds[0], "weak", "unseen")
+    final = outcomes(run, last_round, "final", "unseen") if last_round else weak
+    seen = sorted({row["world"] for row in weak.values()})
+    out["unseen"] = {w: [_rate(weak, w), _rate(final, w)] for w in seen}
+    arms = json.loads((run / f"round-{rounds[0]}" / "resample" / "arms.json").read_text())
+    out["hints"] = {arm: {w: 100 * found[w]["rate"] for w in worlds if w in found} for arm, found in arms.items()}
     every = [x for w in out["worlds"].values() for x in w["experts"]]
     first_round = [w["experts"][0] for w in out["worlds"].values()]
     for key, gains in (("kept", every), ("kept_round_1", first_round)):
@@ -136,6 +143,19 @@ def main() -> None:
     for run in runs:
         kept = f"merged keeps {100 * run['kept_round_1']:.0f} % of the experts' gains in round 1"
         print(f"seed {run['seed']}: mean gain {run['mean_gain']:+.1f} points, {kept}, {run['seconds']} s")
+        arms = "; ".join(
+            f"{arm} " + ", ".join(f"{x:.0f}" for x in found.values()) for arm, found in run["hints"].items()
+        )
+        print(f"  re-samples solved in round 1, % by world: {arms}")
+        unseen = ", ".join(f"{world} {a:.1f} → {b:.1f}" for world, (a, b) in run["unseen"].items())
+        print(f"  unseen families, pass@1 in %: {unseen or 'not measured'}")
+        for world, w in run["worlds"].items():
+            for number, x in enumerate(w["experts"], start=1):
+                g, (e, low, high) = x["gain"], x["efficiency"]
+                gained = f"expert {g[0]:+.1f} ({g[1]:+.1f} to {g[2]:+.1f}), merged {x['merged']:+.1f}"
+                spared = f"efficiency {e:+.1f} ({low:+.1f} to {high:+.1f})"
+                tokens = f"tokens {x['tokens'][0]:.0f} → {x['tokens'][1]:.0f}"
+                print(f"  round {number} {world}: {gained}; {spared}, {tokens}")
         for name, ok in promises(run).items():
             print(f"  {'yes' if ok else 'NO '}  {name}")
 
