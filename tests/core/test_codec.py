@@ -150,9 +150,7 @@ def test_lines_in_lines_out(tmp_path: Path) -> None:
     assert list(read_jsonl(path, Turn)) == turns
 
 
-@pytest.mark.parametrize(
-    "torn", ['{"message":"ab', '{"message":"a","observation":"","token_start":0,"token_end":0}']
-)
+@pytest.mark.parametrize("torn", ['{"message":"ab', '{"message":"a","observation":"","token_start":0,"token_end":0}'])
 def test_a_torn_last_line_does_not_count_and_is_cut_off(tmp_path: Path, torn: str) -> None:
     path = tmp_path / "turns.jsonl"
     write_jsonl(path, [Turn("a", "b")])

@@ -131,9 +131,7 @@ def test_a_type_that_was_left_to_its_default_counts_as_changed(base: Path) -> No
 
 def test_overrides_are_toml_or_text_and_come_last(base: Path) -> None:
     over = overlay(base, "rounds = 5\nseed = 3")
-    recipe = load(
-        [base, over], ["rounds=7", "name=other", "phase.sft.lr=1e-4", 'phase.efficiency.envs=["repair"]']
-    )
+    recipe = load([base, over], ["rounds=7", "name=other", "phase.sft.lr=1e-4", 'phase.efficiency.envs=["repair"]'])
     assert (recipe.rounds, recipe.seed, recipe.name) == (7, 3, "other")
     assert recipe.phase["sft"].lr == 1e-4
     assert recipe.phase["efficiency"].envs == ["repair"]

@@ -55,9 +55,7 @@ def test_sabotage_learns_a_hundred_times_too_fast_in_every_phase() -> None:
     ruined = load([RECIPES / "quickstart.toml", RECIPES / "overlays" / "sabotage.toml"])
     for name, phase in ruined.phase.items():
         assert phase.lr >= 100 * plain.phase[name].lr and phase.steps > 0
-    assert (
-        isinstance(ruined.phase["sft"], SftPhase) and ruined.phase["sft"].steps * ruined.phase["sft"].lr > 1
-    )
+    assert isinstance(ruined.phase["sft"], SftPhase) and ruined.phase["sft"].steps * ruined.phase["sft"].lr > 1
 
 
 def test_tiny_is_a_handful() -> None:
