@@ -125,7 +125,10 @@ def show(folder: RunFolder, as_json: AsJson = False) -> None:
 
 @app.command(name="eval")
 def evaluate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="builtin:tiny, or a checkpoint's folder.")],
+    model: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="builtin:tiny, a checkpoint's folder, or a run: its last promoted model."),
+    ],
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="[key=value…]", help="As in a recipe: eval.temperature=0.7")
     ] = None,
@@ -144,7 +147,7 @@ def evaluate(
         raise UserError(f"--split must be train, heldout or unseen: got {split!r} - use heldout to measure")
     recipe = of_world(env, overrides or [])
     (world,) = recipe.env
-    folder = resolve_model(model)
+    folder = cli_serve.find_model(model)
     evaluator = _heavy("noria.stages.evaluate")
     result: dict[str, Any] = evaluator.evaluate_checkpoint(recipe, folder, world, seed, n, k, split)
     if as_json:

@@ -109,6 +109,7 @@ def make(ctx: Context, name: str, phase: Phase, base: Path, worlds: Sequence[str
             work.count_in(rows=len(rows), tokens=sum(map(len, rows)))
             origin = Origin(model, of_rows(rows, phase.tokens_per_step, ctx.recipe.seed, artifact))
             fine_tune(Keeper(work, artifact, origin), ctx.recipe.seed, trainer, rows, phase)
+            work.count_out(steps=phase.steps)
             torch.set_num_threads(config.threads)
         else:
             torch.set_num_threads(config.threads)
