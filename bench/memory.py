@@ -1,0 +1,163 @@
+"""Peak memory of log-probabilities, entropies and their backward pass: in chunks of tokens against the plain path.
+
+    python bench/memory.py [--tokens 8192] [--plain-tokens 2048] [--vocabulary 151936] [--width 128] [--json]
+
+Each measurement is a fresh process: resident memory before the call is subtracted from the peak (VmHWM) after the
+backward pass. The plain path makes all logits at once and keeps what autograd wants of them; at 8,192 tokens it needs
+tens of gigabytes, so both paths are measured at `--plain-tokens` and the chunked one at `--tokens` as well. The hidden
+size is small, so that what is seen is the vocabulary's part. The gradients of the hidden states and of the head are
+results, not working memory: they are stated, and taken off for the check that what is left is below two chunks of
+logits. Values and gradients of both paths are compared on a smaller case first, in float64 and float32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from noria.losses.logprobs import chunked_logprobs, entropies, shift_logprobs
+
+MIB = 1 << 20
+FLOAT_BYTES = 4
+TOLERANCE = 1e-6
+
+
+def inputs(tokens: int, vocabulary: int, width: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
+    """Hidden states [T, D] and a head [V, D] with gradients, ids [T], and segments [T] of a quarter of them each."""
+    draw = torch.Generator().manual_seed(0)
+    hidden = torch.randn(tokens, width, generator=draw, dtype=dtype).requires_grad_()
+    weight = torch.randn(vocabulary, width, generator=draw, dtype=dtype).mul_(width**-0.5).requires_grad_()
+    ids = torch.randint(vocabulary, (tokens,), generator=draw)
+    return hidden, weight, ids, torch.arange(tokens) * 4 // tokens
+
+
+def both(path: str, given: tuple[torch.Tensor, ...], chunk: int, entropy: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities and entropies [T] by one path, the gradients of a weighted sum of them left in the inputs."""
+    hidden, weight, ids, segment = given
+    if path == "chunked":
+        logp, h = chunked_logprobs(hidden, weight, ids, segment, chunk_tokens=chunk)
+    else:
+        logits = hidden @ weight.t()
+        logp, h = shift_logprobs(logits, ids, segment=segment), entropies(logits, segment=segment)
+        del logits
+    slope = torch.linspace(-1, 1, len(ids), dtype=logp.dtype)
+    value = (logp * slope).sum()
+    (value + (h * slope.flip(0)).sum() if entropy else value).backward()  # type: ignore[no-untyped-call]
+    return logp.detach(), h.detach()
+
+
+def difference(dtype: torch.dtype) -> dict[str, float]:
+    """Largest differences between the paths on a small case; those of gradients relative to the largest gradient."""
+    found = {}
+    for path in ("chunked", "plain"):
+        given = inputs(300, 5000, 64, dtype)
+        logp, h = both(path, given, 128, entropy=True)
+        found[path] = (torch.cat([logp, h]), given[0].grad, given[1].grad)
+    mine, theirs = found["chunked"], found["plain"]
+    gradients = []
+    for a, b in zip(mine[1:], theirs[1:], strict=True):
+        assert a is not None and b is not None
+        gradients.append(float((a - b).abs().max() / b.abs().max()))
+    return {"values": float((mine[0] - theirs[0]).abs().max()), "gradients": max(gradients)}
+
+
+def resident() -> int:
+    """Resident bytes of this process now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def peak() -> int:
+    """Most bytes that this process ever had resident; unlike `getrusage`, not those of the process that started it."""
+    (line,) = (x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+def only(args: argparse.Namespace) -> dict[str, float]:
+    """One measurement, in this process."""
+    torch.set_num_threads(args.threads)
+    both(args.only, inputs(64, 512, args.width, torch.float32), 16, args.entropy)  # allocates what is allocated once
+    given = inputs(args.tokens, args.vocabulary, args.width, torch.float32)
+    before, highest = resident(), peak()
+    began = time.perf_counter()
+    both(args.only, given, args.chunk, args.entropy)
+    seconds = time.perf_counter() - began
+    if peak() <= highest:
+        raise SystemExit("the peak lies before the measured call: choose more tokens")
+    results = sum(g.numel() * g.element_size() for t in given[:2] if (g := t.grad) is not None)
+    return {"above": (peak() - before) / MIB, "results": results / MIB, "seconds": seconds}
+
+
+def child(args: argparse.Namespace, path: str, tokens: int) -> dict[str, float]:
+    """One measurement in a fresh process."""
+    command = [sys.executable, __file__, "--only", path, "--tokens", str(tokens)]
+    command += [] if args.entropy else ["--no-entropy"]
+    for name in ("vocabulary", "width", "chunk", "threads"):
+        command += [f"--{name}", str(getattr(args, name))]
+    # Freed blocks go back at once, so that the peak is what was held and not what the allocator kept.
+    environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "1048576", "OMP_NUM_THREADS": str(args.threads)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise SystemExit(f"{path} at {tokens} tokens failed ({done.returncode}):\n{done.stderr[-2000:]}")
+    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokens", type=int, default=8192)
+    parser.add_argument("--plain-tokens", type=int, default=2048, help="at which the plain path is measured too")
+    parser.add_argument("--vocabulary", type=int, default=151_936)
+    parser.add_argument("--width", type=int, default=128, help="hidden size")
+    parser.add_argument("--chunk", type=int, default=1024, help="tokens whose logits are held at once")
+    parser.add_argument("--no-entropy", dest="entropy", action="store_false", help="no gradient of the entropy")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--only", choices=["chunked", "plain"], help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.only:
+        print(json.dumps(only(args)))
+        return
+    small = {str(dtype).removeprefix("torch."): difference(dtype) for dtype in (torch.float64, torch.float32)}
+    chunk = args.chunk * args.vocabulary * FLOAT_BYTES / MIB
+    cases = [("chunked", args.tokens), ("chunked", args.plain_tokens), ("plain", args.plain_tokens)]
+    runs: dict[str, list[dict[str, float]]] = {}
+    for _ in range(args.repeats):
+        for path, tokens in cases:
+            runs.setdefault(f"{path} at {tokens}", []).append(child(args, path, tokens))
+    work = {name: max(run["above"] - run["results"] for run in found) / chunk for name, found in runs.items()}
+    verdict = {
+        "values_equal": max(small["float64"].values()) <= TOLERANCE,
+        "below_two_chunks": work[f"chunked at {args.tokens}"] < 2,
+    }
+    if args.json:
+        print(json.dumps({"chunk_mib": chunk, "small": small, "runs": runs, "work_in_chunks": work, **verdict}))
+        return
+    print(
+        f"vocabulary {args.vocabulary}, hidden size {args.width}, float32; "
+        f"one chunk is {args.chunk} tokens, {chunk:.0f} MiB"
+    )
+    for name, case in small.items():
+        print(f"{name}: values differ by {case['values']:.1e}, gradients by {case['gradients']:.1e} of the largest")
+    for name, found in runs.items():
+        above = sorted(run["above"] for run in found)
+        seconds = statistics.median(run["seconds"] for run in found)
+        print(
+            f"{name:>16} tokens: {statistics.median(above):.0f} MiB above the inputs "
+            f"({above[0]:.0f} to {above[-1]:.0f}), "
+            f"{found[0]['results']:.0f} of it gradients; the rest is {work[name]:.3f} chunks; {seconds:.1f} s"
+        )
+    print(", ".join(f"{name.replace('_', ' ')}: {'yes' if held else 'NO'}" for name, held in verdict.items()))
+
+
+if __name__ == "__main__":
+    main()
