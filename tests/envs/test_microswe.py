@@ -17,9 +17,10 @@ from noria.core.errors import PolicyError, SandboxError, UserError
 from noria.core.protocols import Workspace
 from noria.core.types import Split, Task
 from noria.envs.microswe import Config, build
-from noria.envs.microswe.edits import Edit, apply, repair
+from noria.envs.microswe.edits import Edit, apply, follow, repair
 from noria.envs.microswe.families import POOLS, registry
 from noria.envs.microswe.mutations import KINDS, mutants
+from noria.envs.microswe.plain import plain
 from noria.envs.microswe.suites import suite
 from noria.envs.microswe.tasks import APP, TESTS, UNSEEN, code, combinations, draw_tasks
 from noria.envs.microswe.trusted import TrustedRunner
@@ -70,7 +71,7 @@ def test_every_bug_fails_a_test_and_one_short_edit_mends_it() -> None:
                 assert edit is not None and len(edit.new) <= 60
                 lines, wanted = text.split("\n"), gold.split("\n")
                 assert lines[edit.line - 1] != wanted[edit.line - 1] and wanted[edit.line - 1].strip() == edit.new
-                assert apply(text, edit) == gold
+                assert follow(text, edit) == gold and plain(text)
                 assert (key, text) not in texts
                 texts.add((key, text))
     assert len(texts) > 1000
@@ -186,8 +187,8 @@ def test_an_episode_reads_as_documented(world: MicroSwe) -> None:
         (say(3, "a\nb"), "error: new must be one short line of plain text"),
         (say(3, "é"), "error: new must be one short line of plain text"),
         (say(3, "x" * 121), "error: new must be one short line of plain text"),
-        (say(3, "import os; if"), "error: new must be plain code of the function"),
-        (say(3, "if x.__class__ or"), "error: new must be plain code of the function"),
+        (say(3, "if exit():"), "error: new must be plain code of the function"),
+        (say(1, "def f(x, y, z, g=locals()):"), "error: new must be plain code of the function"),
         ('<call name="edit"><line>3</line>', "error: call of 'edit' is not closed: end it with </call>"),
     ],
 )
@@ -221,6 +222,65 @@ def test_no_message_of_a_model_raises(message: str) -> None:
     assert isinstance(episode.act(message).text, str)
     assert episode.grade().known
     assert world.kind(message) in ("view", "edit", "test", "submit", "answer", "malformed")
+
+
+@pytest.mark.parametrize(
+    ("head", "line"),
+    [
+        ("def f(x):", "return x.__class__"),
+        ("def f(x):", "return [type(x)]"),
+        ("def f(x):", "return (lambda: x)()"),
+        ("def f(x, u=locals()):", "return u"),
+        ("def f(x, _=0):", "return x"),
+        ("def f(x):", "return '{0.a}'.format(x)"),
+        ("def f(x):", "return (i for i in x).gi_frame"),
+        ("def f(x):", "return max(*x, **x)"),
+        ("def f(x):", "x.y = 1"),
+        ("def f(x):", "return ..."),
+        ("def f(x):", "raise SystemExit"),
+        ("def f(x):", "return x; import os"),
+        ("def f(x):", "exit()"),
+        ("def f(x):", "global len"),
+        ("def f(x):", "yield x"),
+        ("def print(x):", "return x"),
+        ("f = len", ""),
+        ("# coding: utf-7 +AAo-def f(x):", "return +AF8AXw-import+AF8AXw-(x)"),
+        ("def f(x):", "return 1 \\"),
+    ],
+)
+def test_only_plain_code_can_be_written(head: str, line: str) -> None:
+    assert not plain(f"{head}\n {line}\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return sum(n for n in x if n > 3 and not n % 2)",
+        "for i, n in enumerate(x): x[i] = n if n > 0 else -n",
+        "while x and x[-1] == 0: x.pop()",
+        "return sorted(x, reverse=True)[:2] + list(range(len(x)))",
+        "return 'import' if x == \"type\" else None",
+        "return x +",
+    ],
+)
+def test_code_that_computes_may_be_written(line: str) -> None:
+    assert plain(f"def f(x):\n {line}\n")
+
+
+def test_builtins_reached_through_a_default_value_do_not_pass_the_tests() -> None:
+    sandbox = process.build(process.Config(type="process"))
+    try:
+        real = build(Config(type="microswe"), sandbox)
+        task = next(one for one in real.tasks("train", 99, 0) if one.data["names"]["F"] == "weighted")
+        episode = real.open(task)
+        for call in (
+            say(1, f"def {task.data['names']['F']}(*a, u=locals()):"),
+            say(3, 'return u["_"+"_builtins_"+"_"]["_"+"_im"+"port_"+"_"]("unittest.mock").mock.ANY'),
+        ):
+            episode.act(call)
+        assert episode.grade().reward == 0.0
+    finally:
+        sandbox.close()
 
 
 @settings(max_examples=150, deadline=None)

@@ -13,7 +13,7 @@ from noria.envs.microswe.policies import STRATEGIES
 from noria.envs.microswe.tasks import held_out
 from noria.envs.microswe.trusted import TrustedRunner
 from noria.envs.microswe.world import MicroSwe
-from noria.tokens.calls import parse
+from noria.tokens.calls import parse, render_call
 
 MAX_TURNS = 12
 RIGHT = ("careful", "direct", "thorough", "recover")
@@ -67,6 +67,13 @@ def test_each_habit_ends_by_itself_and_succeeds_as_often_as_it_should(world: Mic
         "fiddle": (0.0, 0.10), "giveup": (0.0, 0.20), "quit": (0.0, 0.0),
     }.get(strategy, (1.0, 1.0))  # fmt: skip
     assert low <= rate <= high
+
+
+def test_an_expert_that_takes_over_knows_which_edits_were_refused(world: MicroSwe) -> None:
+    for seed, task in enumerate(world.tasks("train", 20, 4)):
+        refused = tuple(render_call("edit", line=1, new=new) for new in ("def f(u=locals()):", "x" * 121))
+        reward, tools, done = play(world, task, "direct", seed, refused)
+        assert (reward, tools[2:], done) == (1.0, ["view", "edit", "test", "submit"], True)
 
 
 def test_wrong_habits_leave_something_out(world: MicroSwe) -> None:

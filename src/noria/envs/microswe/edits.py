@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from noria.core.errors import PolicyError
+from noria.envs.microswe.plain import plain
+
+_MAX_NEW = 120
 
 
 class Edit(NamedTuple):
@@ -12,6 +16,32 @@ class Edit(NamedTuple):
 
     line: int
     new: str
+
+
+def read(args: Mapping[str, str]) -> Edit:
+    """The edit that a call of the tool asks for.
+
+    Raises:
+        PolicyError: the line is no number, or the replacement is long or no plain text.
+    """
+    number, new = args["line"].strip(), args["new"]
+    if not (number.isascii() and number.isdecimal() and len(number) < 5):
+        raise PolicyError("line must be a number")
+    if len(new) > _MAX_NEW or not (new.isascii() and new.isprintable()):
+        raise PolicyError("new must be one short line of plain text")
+    return Edit(int(number), new)
+
+
+def follow(text: str, edit: Edit) -> str:
+    """`text` after an edit that somebody asked for.
+
+    Raises:
+        PolicyError: as `apply`, or the file would hold what no function of this world needs.
+    """
+    made = apply(text, edit)
+    if not plain(made):
+        raise PolicyError("new must be plain code of the function")
+    return made
 
 
 def apply(text: str, edit: Edit) -> str:

@@ -13,7 +13,7 @@ from functools import cache
 
 from noria.core.errors import PolicyError, UserError
 from noria.core.types import Message, Task
-from noria.envs.microswe.edits import Edit, apply, repair
+from noria.envs.microswe.edits import Edit, follow, read, repair
 from noria.envs.microswe.families import registry
 from noria.envs.microswe.mutations import Mutant, mutants, mutate
 from noria.envs.microswe.tasks import code, held_out, mutant_of
@@ -77,11 +77,9 @@ class Notes:
             self.tests += call.name == "test"
             if call.name != "edit" or set(call.args) != {"line", "new"}:
                 continue
-            text = call.args["line"].strip()
-            line = int(text) if text.isdecimal() and len(text) < 5 else 0
-            edit = Edit(line, call.args["new"])
             try:
-                self.text = apply(self.text, edit)
+                edit = read(call.args)
+                self.text = follow(self.text, edit)
             except PolicyError:
                 self.errors += 1
             else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -12,17 +11,12 @@ from noria.core.errors import PolicyError, SandboxError, UserError
 from noria.core.protocols import Policy, Sandbox, TestReport
 from noria.core.types import Message, Observation, Outcome, Split, Task
 from noria.envs.microswe import forgeries, policies
-from noria.envs.microswe.edits import Edit, apply
+from noria.envs.microswe.edits import follow, read
 from noria.envs.microswe.tasks import APP, TESTS, TOOLS, draw_tasks
 from noria.tokens.calls import Call, parse
 
 _ARGUMENTS: Mapping[str, frozenset[str]] = {tool.name: frozenset(tool.parameters) for tool in TOOLS}
-_MAX_MEMO, _MAX_NEW, _MAX_SAID = 50_000, 120, 60
-#: What no repair needs and what could deceive a test that runs beside the code; sought on the edited line.
-_TRICKS = re.compile(
-    r"__|[;@]|\b(?:import|lambda|class|type|exec|eval|compile|globals|vars|setattr|open|"
-    r"raise|exit|quit|getattr|delattr|breakpoint|input|help|(?:gi|cr|ag|tb|co)_\w+|f_(?:back|builtins|code|globals|locals))\b"
-)
+_MAX_MEMO, _MAX_SAID = 50_000, 60
 
 ADVICE: Mapping[str, tuple[str, ...]] = {
     "view": (
@@ -131,11 +125,7 @@ class MicroSweEpisode:
         if call.name == "submit":
             self._done = True
             return "submitted"
-        edit = _edit(call.args)
-        text = apply(self._text, edit)
-        if _TRICKS.search(text.split("\n")[edit.line - 1]):
-            raise PolicyError("new must be plain code of the function")
-        self._text = text
+        self._text = follow(self._text, read(call.args))
         return "ok"
 
 
@@ -222,16 +212,6 @@ class MicroSwe:
 def build(config: Config, sandbox: Sandbox | None) -> MicroSwe:
     """The world; without a sandbox it can draw tasks and play policies, but not run a test."""
     return MicroSwe(config, sandbox)
-
-
-def _edit(args: Mapping[str, str]) -> Edit:
-    number = args["line"].strip()
-    if not (number.isascii() and number.isdecimal() and len(number) < 5):
-        raise PolicyError("line must be a number")
-    new = args["new"]
-    if len(new) > _MAX_NEW or not (new.isascii() and new.isprintable()):
-        raise PolicyError("new must be one short line of plain text")
-    return Edit(int(number), new)
 
 
 def _numbered(text: str) -> str:
