@@ -128,8 +128,10 @@ def _arithmetic(path: str, phase: Sampled) -> list[str]:
     rollouts = phase.prompts_per_step * phase.rollouts_per_prompt
     if rollouts % phase.minibatches == 0:
         return []
-    fitting = [k for k in range(1, rollouts + 1) if rollouts % k == 0]
-    best = min(fitting, key=lambda k: abs(k - phase.minibatches))
+    # The nearest divisor, sought outwards; counts can be huge, so not for ever.
+    most = min(phase.minibatches, rollouts)
+    near = (k for step in range(min(most, 10_000)) for k in (most - step, most + step) if rollouts % k == 0)
+    best = next(near, 1)
     return [
         f"{path}.prompts_per_step * {path}.rollouts_per_prompt must divide by {path}.minibatches: got "
         f"{phase.prompts_per_step} * {phase.rollouts_per_prompt} = {rollouts} and {phase.minibatches} - "

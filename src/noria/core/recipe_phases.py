@@ -36,7 +36,7 @@ class Optimised(Table):
 class SignalTable(BaseModel):
     """One further signal of a phase, by name; every key besides `type` belongs to the signal."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
     type: str | None = Field(default=None, description="module of signals/; None = the table's own name")
 
     @property

@@ -17,13 +17,13 @@ NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
 class Table(BaseModel):
     """Base of every table: unknown keys are refused, values are not changed after loading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Plug(BaseModel):
     """A table that names a plug-in by `type`; every other key belongs to the plug-in's own `Config`."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
     folder: ClassVar[str]
 
     type: str = Field(description="name of a module in the folder, or a dotted name of your own module")
@@ -116,7 +116,7 @@ class EnvTable(Plug):
 class LossTable(BaseModel):
     """One loss term: `coef` weighs it, the other keys belong to the loss."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
     coef: float = Field(default=1.0, description="factor of the term in the sum; 0 = not computed")
 
     @property
