@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from noria.core.codec import read_json
 from noria.core.errors import UserError
 from noria.core.remote import is_this_machine
 from noria.core.store import Run
@@ -120,7 +121,7 @@ def promoted(run: Run) -> Path:
     folders = [path for path in run.path.glob("round-*") if path.name.removeprefix("round-").isdigit()]
     for folder in sorted(folders, key=lambda path: int(path.name.removeprefix("round-")), reverse=True):
         verdict = folder / "gate" / "verdict.json"
-        if last and verdict.is_file() and json.loads(verdict.read_text(encoding="utf-8"))["promoted"]:
+        if last and (read_json(verdict) or {}).get("promoted"):
             return folder / last[-1]
     raise UserError(
         f"MODEL must be a run that promoted a model: {run.path} has none yet - give a checkpoint's folder, as "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from noria.core.codec import read_json
 from noria.core.store import MANIFEST, PARTIAL, Run
 
 CAPTION = "pass@1 in %, 95 % interval, mean tokens of a solved task"
@@ -51,7 +51,7 @@ def verdict_line(verdict: dict[str, Any]) -> str:
 
 
 def _round(folder: Path) -> dict[str, Any]:
-    verdict = _read(folder / "gate" / "verdict.json")
+    verdict = read_json(folder / "gate" / "verdict.json")
     return {
         "stages": [
             {
@@ -71,7 +71,7 @@ def _split(folder: Path, split: str) -> list[dict[str, Any]]:
     """The scores of a round on one split."""
     return [
         {key: score.get(key) for key in SCORE_KEYS}
-        for score in _read(folder / "evaluate" / "scores.json") or []
+        for score in read_json(folder / "evaluate" / "scores.json") or []
         if score.get("split", "heldout") == split
     ]
 
@@ -79,15 +79,11 @@ def _split(folder: Path, split: str) -> list[dict[str, Any]]:
 def _manifests(folder: Path) -> list[tuple[Path, dict[str, Any]]]:
     """Manifests of finished stages, in the order they were finished."""
     found = [
-        (path, _read(path))
+        (path, read_json(path))
         for path in folder.rglob(MANIFEST)
         if not any(part.endswith(PARTIAL) for part in path.relative_to(folder).parts)
     ]
     return sorted(found, key=lambda item: (item[1]["created"], str(item[0])))
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def _scores(data: dict[str, Any], title: str) -> Table:
@@ -103,9 +99,7 @@ def _scores(data: dict[str, Any], title: str) -> Table:
         for model in models:
             found = {s["world"]: s for s in part["scores"] if s["model"] == model}
             last = model == models[-1]
-            table.add_row(
-                str(number), model, *(_cell(found.get(world)) for world in worlds), end_section=last
-            )
+            table.add_row(str(number), model, *(_cell(found.get(world)) for world in worlds), end_section=last)
     return table
 
 

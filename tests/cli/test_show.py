@@ -52,6 +52,13 @@ def test_the_summary_has_exactly_the_promised_shape(run: Run) -> None:
     assert tenth["scores"] == [] and tenth["verdict"] is None
 
 
+@pytest.mark.parametrize("file", ["gate/verdict.json", "evaluate/scores.json", "tasks/manifest.json"])
+def test_a_damaged_file_is_named_with_the_fix(noria, run: Run, file: str) -> None:
+    (run.path / "round-2" / file).write_text('{"promo')
+    result = noria("show", run.name)
+    assert result.code == 2 and file in result.err.replace("\n", "") and "noria resume" in result.err
+
+
 def test_show_prints_json_and_a_table(noria, run: Run) -> None:
     assert json.loads(noria("show", str(run.path), "--json").out) == summary(run)
     out = noria("show", run.name).out
@@ -91,9 +98,7 @@ def test_the_panel_shows_progress_and_the_latest_scores(run: Run) -> None:
     view.take({"t": 0.0, "event": "stage_start", "stage": "round-1/sft"})
     view.take({"t": 1.0, "event": "progress", "stage": "round-1/sft", "done": 3, "total": 4})
     view.take({"t": 0.0, "event": "stage_start", "stage": "round-2/evaluate"})
-    view.take(
-        {"t": 0.0, "event": "stage_end", "stage": "round-2/evaluate", "seconds": 1.0, "out": {"scores": 2}}
-    )
+    view.take({"t": 0.0, "event": "stage_end", "stage": "round-2/evaluate", "seconds": 1.0, "out": {"scores": 2}})
     screen = Console(file=io.StringIO(), width=100, record=True)
     screen.print(view.panel())
     text = screen.export_text()

@@ -16,6 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from noria.core.errors import UserError
 from noria.core.types import TokenRecord
 
 T = TypeVar("T")
@@ -86,6 +87,20 @@ def read_jsonl(path: Path, kind: type[T]) -> Iterator[T]:
             yield decode(data)
         except (ValueError, TypeError, KeyError) as fault:
             raise ValueError(f"{path} line {number}: not a {kind.__name__}: {fault}") from fault
+
+
+def read_json(path: Path, fix: str = "remove its folder, and `noria resume` makes the artifact anew") -> Any:
+    """What one JSON file of a run holds; None where there is none.
+
+    Raises:
+        UserError: the file is damaged; names it and the fix.
+    """
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as fault:
+        raise UserError(f"RUN must be whole: {str(path)!r} is damaged ({fault}) - {fix}") from None
 
 
 def read_json_lines(path: Path) -> list[Any]:

@@ -25,7 +25,7 @@ from typing import Any
 
 from noria import __version__
 from noria.core import recipe as recipes
-from noria.core.codec import append_jsonl, dumps, read_json_lines
+from noria.core.codec import append_jsonl, dumps, read_json, read_json_lines
 from noria.core.errors import UserError
 from noria.core.lock import hold
 from noria.core.recipe import Recipe
@@ -271,7 +271,7 @@ class Run:
             UserError: it was something else when the run began.
         """
         path = self.path / "pins.json"
-        pins: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        pins: dict[str, str] = read_json(path, "remove it if the model is still the one that the run began with") or {}
         if pins.setdefault(field, digest) != digest:
             raise UserError(
                 f"{field} must be what this run began with: {value!r} has other files now (SHA-256 {digest[:12]}, was "

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from noria.core.codec import to_json
+from noria.core.codec import read_json, to_json
 from noria.core.stats import mcnemar, newcombe_paired, paired_counts
 from noria.core.types import Verdict
 from noria.stages.context import Context
@@ -44,8 +44,7 @@ def refuse(ctx: Context, reason: str) -> Verdict:
 
 def load(ctx: Context) -> Verdict:
     """The verdict of this round."""
-    data = json.loads((ctx.run.folder(ctx.name("gate")) / VERDICT).read_text(encoding="utf-8"))
-    return Verdict(**data)
+    return Verdict(**read_json(ctx.run.folder(ctx.name("gate")) / VERDICT))
 
 
 def decide(

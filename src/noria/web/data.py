@@ -5,13 +5,11 @@ Nothing here trusts the folder's text: it stays plain text until the template es
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from noria.core.codec import read_json_lines
+from noria.core.codec import read_json, read_json_lines
 from noria.core.store import MANIFEST, PARTIAL, Run
 
 #: Curves shown for each phase, in this order: metric (or "prefix/" for all that begin so) and its title.
@@ -93,8 +91,8 @@ def read_run(run: Run) -> RunData:
     )
     return RunData(
         name=run.name,
-        about=_json(run.path / "run.json") or {},
-        recipe=_json(run.path / "recipe.json") or {},
+        about=read_json(run.path / "run.json") or {},
+        recipe=read_json(run.path / "recipe.json") or {},
         rounds=[read_round(run, number) for number in numbers],
         curves=read_curves(read_json_lines(run.path / "metrics.jsonl")),
     )
@@ -106,7 +104,7 @@ def read_round(run: Run, number: int) -> RoundData:
     stages = _stages(run, prefix)
     names = [stage.name for stage in stages]
     tables = [f"{prefix}/evaluate"] if f"{prefix}/evaluate" in names else _evaluations(names, prefix)
-    scores = [score for name in tables for score in _json(run.folder(name) / "scores.json") or []]
+    scores = [score for name in tables for score in read_json(run.folder(name) / "scores.json") or []]
     for score in scores:
         score.setdefault("split", "heldout")
     return RoundData(
@@ -125,7 +123,7 @@ def _evaluations(names: list[str], prefix: str) -> list[str]:
 
 
 def _finished(run: Run, names: list[str], name: str, file: str) -> Any:
-    return _json(run.folder(name) / file) if name in names else None
+    return read_json(run.folder(name) / file) if name in names else None
 
 
 def _stages(run: Run, prefix: str) -> list[Stage]:
@@ -192,7 +190,3 @@ def _panels(by_key: dict[str, dict[str, dict[float, float]]]) -> list[Panel]:
                 lines = {which: sorted(points.items()) for which, points in by_key[key].items()}
                 out.append(Panel(f"{title}: {rest}" if rest else title, lines))
     return out
-
-
-def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None

@@ -58,7 +58,9 @@ class Config(BaseModel):
 
     type: Literal["microswe"]
     tasks: int = Field(default=256, ge=1, description="training tasks of a round")
-    test_timeout_s: float = Field(default=2.0, gt=0, description="wall clock of one test run in seconds")
+    test_timeout_s: float = Field(
+        default=2.0, gt=0, allow_inf_nan=False, description="wall clock of one test run in seconds"
+    )
 
 
 class MicroSweEpisode:
