@@ -360,7 +360,7 @@ def test_each_content_is_run_once() -> None:
 def test_a_real_process_says_the_same_as_the_trusted_runner(world: MicroSwe) -> None:
     sandbox = process.build(process.Config(type="process"))
     try:
-        real = build(Config(type="microswe"), sandbox)
+        real = build(Config(type="microswe", test_timeout_s=60), sandbox)
         for number, task in enumerate(world.tasks("train", 24, 21)):
             other = mutants(task.data["family"])[number % 5]
             broken = task.data["app"].replace("return", "return )", 1)
