@@ -116,11 +116,14 @@ def test_the_world_of_code_is_not_deceived() -> None:
         tasks = [task for split in ("train", "heldout", "unseen") for task in cli_worlds.draw(world, split, 1, 3)]
         refused, played = cli_worlds.guard(world, tasks)
         assert refused == [] and played == sum(len(world.forgeries(task)) for task in tasks) >= 90
-        # The attempts that name what is forbidden in pieces are told so, and change nothing.
+        # The attempts that name what is forbidden in pieces are told so and change nothing, or leave no Python at all.
         for message in (said[0] for said in world.forgeries(tasks[0]) if "mock" in said[0] or "raise" in said[0]):
             episode = world.open(tasks[0])
-            assert episode.act(message).text == "error: new must be plain code of the function"
-            assert episode.text == tasks[0].data["app"]
+            if episode.act(message).text == "ok":
+                with pytest.raises(SyntaxError):
+                    compile(episode.text, "app.py", "exec")
+            else:
+                assert episode.text == tasks[0].data["app"]
 
 
 def test_what_gives_a_repair_away_is_said_in_its_gold_file() -> None:

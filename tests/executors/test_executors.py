@@ -150,7 +150,7 @@ def test_a_local_death_is_told_with_its_exit_code(how: str, code: int, start: st
 @pytest.mark.skipif(find_spec("ray") is not None, reason="Ray is here")
 def test_without_ray_the_message_says_what_to_install() -> None:
     ray = import_module("noria.executors.ray")
-    with pytest.raises(UserError, match=r'executor.type = "ray" needs .* pip install "noria\[ray\]"'):
+    with pytest.raises(UserError, match=r'executor.type = "ray" needs .*pip install "noria\[ray\]"'):
         ray.build(ray.Config(), "countdown.Countdown", 1)
 
 
