@@ -18,6 +18,8 @@ RECIPE = [str(ROOT / "recipes" / "quickstart.toml"), str(ROOT / "recipes" / "ove
 SMALL = ["gate.tasks=8", "env.repair.tasks=6", "env.ledger.tasks=6", "env.arithmetic.tasks=6", "hint.tasks=3"]
 #: Stages whose result depends on nothing but the seed.
 DETERMINISTIC = ("rollout", "pair", "analyze", "hint", "resample", "curate", "sft", "evaluate-weak", "evaluate-sft")
+#: Over within milliseconds: killed as soon as seen, which may be just after their end.
+QUICK = ("hint", "curate")
 DEADLINE_S = 600
 
 
@@ -47,8 +49,8 @@ def kill_in(folder: Path, stage: str) -> Path:
     while not list(folder.glob(f"runs/*/round-1/{stage}.partial")):
         assert process.poll() is None, process.communicate()[0][-3000:]
         assert time.monotonic() < deadline
-        time.sleep(0.02)
-    time.sleep(0.2)
+        time.sleep(0.001 if stage in QUICK else 0.02)
+    time.sleep(0.0 if stage in QUICK else 0.2)
     process.send_signal(signal.SIGKILL)
     process.wait()
     return only_run(folder)
@@ -100,7 +102,7 @@ def test_a_run_killed_in_any_stage_resumes(undisturbed: Path, tmp_path: Path, st
 
 def check_resumes(undisturbed: Path, folder: Path, stage: str) -> None:
     run = kill_in(folder, stage)
-    assert not (run / "round-1" / stage / "manifest.json").exists()
+    assert stage in QUICK or not (run / "round-1" / stage / "manifest.json").exists()
     finish(start(folder, "resume", str(run)))
     assert not list(run.glob("**/*.partial"))
     for name in DETERMINISTIC:
