@@ -12,7 +12,7 @@ from noria.core.protocols import Sandbox, TestReport, Workspace, World
 from noria.core.recipe import Recipe
 from noria.core.recipe_tables import EnvTable, SandboxTable
 from noria.core.registry import nearest
-from noria.core.types import Task
+from noria.core.types import Outcome, Task
 
 MAX_TURNS = 64
 
@@ -202,17 +202,22 @@ def _leak(world: ProvableWorld, task: Task) -> str:
     return ""
 
 
-def _forged(world: ProvableWorld, task: Task, messages: Sequence[str]) -> str:
-    """Why a forged attempt shows a fault of the verifier, "" where it earns less than the reference."""
-    said = next((text for text in messages if "edit" in text), messages[0])[:160]
+def _graded(world: ProvableWorld, task: Task, messages: Sequence[str]) -> Outcome:
+    """What these messages earn, up to the one that ends the episode."""
     episode = world.open(task)
     try:
         for message in messages:
             if episode.act(message).done:
                 break
-        outcome = episode.grade()
+        return episode.grade()
     finally:
         episode.close()
+
+
+def _forged(world: ProvableWorld, task: Task, messages: Sequence[str]) -> str:
+    """Why a forged attempt shows a fault of the verifier, "" where it earns less than the reference."""
+    said = next((text for text in messages if "edit" in text), messages[0])[:160]
+    outcome = _graded(world, task, messages)
     if outcome.reward is None:
         return f"a forged attempt is not graded: {outcome.reason}; it says {said!r}"
     return f"a forged attempt scores 1: {said!r}" if outcome.solved else ""
@@ -222,14 +227,7 @@ def _play(world: ProvableWorld, task: Task, messages: Sequence[str]) -> str:
     """Why the reference does not solve the task, "" where it does."""
     if not 0 < len(messages) <= MAX_TURNS:
         return f"the reference has {len(messages)} messages, expected 1 to {MAX_TURNS}"
-    episode = world.open(task)
-    try:
-        for message in messages:
-            if episode.act(message).done:
-                break
-        outcome = episode.grade()
-    finally:
-        episode.close()
+    outcome = _graded(world, task, messages)
     if outcome.reward is None:
         return f"the reference is not graded: {outcome.reason}"
     return "" if outcome.solved else f"the reference scores {outcome.reward:g}: {outcome.reason}"
