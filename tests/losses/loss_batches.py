@@ -73,7 +73,11 @@ def with_vocabulary(route: torch.Tensor, gen: torch.Generator, dtype: torch.dtyp
         head = Head(f"teacher-{r}", lambda other=other: other)
         teachers.append(TeacherStates(head, at, draw(len(at), WIDTH + 2), torch.ones(len(at), dtype=dtype)))
     hidden = draw(len(route), WIDTH).requires_grad_()
-    return {"hidden": hidden, "head": Head("student", lambda: matrix), "teachers": tuple(teachers)}
+    second = draw(VOCAB, WIDTH + 1).requires_grad_()
+    return {
+        "hidden": hidden, "head": Head("student", lambda: matrix), "teachers": tuple(teachers),
+        "auxiliary": draw(len(route), WIDTH + 1).requires_grad_(), "auxiliary_head": Head("second", lambda: second),
+    }  # fmt: skip
 
 
 def counts(batch: Batch) -> Denominators:

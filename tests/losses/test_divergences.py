@@ -162,7 +162,7 @@ def test_heads_know_scale_cap_padding_and_temperature() -> None:
 def test_another_vocabulary_is_refused() -> None:
     batch = of_logits(MINE, THEIRS)
     other = replace(batch.teachers[0], head=Head("stranger", lambda: torch.eye(9).double()[:7]))
-    with pytest.raises(UserError, match="'stranger' has 7.*choose a teacher"):
+    with pytest.raises(UserError, match="'stranger' has 7.*choose a model"):
         make("reverse_kl")(replace(batch, teachers=(other,)), counts(batch))
 
 

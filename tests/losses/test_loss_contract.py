@@ -41,8 +41,8 @@ def test_says_its_meaning_in_one_line(name: str) -> None:
         module.Config(no_such_key=1)
 
 
-def naive_terms(row: dict[str, float], mine: list[float], theirs: list[float]) -> dict[str, float]:
-    """Each term's loss of one token under its defaults, in plain Python; logits of both besides the streams."""
+def naive_terms(row: dict[str, float], mine: list[float], theirs: list[float], second: list[float]) -> dict[str, float]:
+    """Each term's loss of one token under its defaults, in plain Python; logits of all besides the streams."""
     rho, a = math.exp(row["logp"] - row["logp_old"]), row["advantage"]
     k1 = row["logp"] - row["logp_teacher"]
     reference = row["logp"] - row["logp_ref"]
@@ -57,6 +57,7 @@ def naive_terms(row: dict[str, float], mine: list[float], theirs: list[float]) -
         "spod": floor if conflict else surrogate(rho, -k1), "reverse_kl": kl(s, t), "forward_kl_topk": kl(t, s),
         "reverse_kl_topk": kl(s, t), "jsd": 0.5 * kl(s, middle) + 0.5 * kl(t, middle),
         "mse_logits": sum(x * x for x in centred) / len(centred),
+        "mixture_kl": kl(softmax([(x + y) / 2 for x, y in zip(mine, second, strict=True)]), t),
     }  # fmt: skip
 
 
@@ -83,7 +84,8 @@ def test_equals_the_naive_walk_over_tokens(name: str) -> None:
                 row = {k: v[at].item() for k, v in batch.streams().items() if v.dim() == 1}
                 mine = (batch.hidden[at] @ batch.head.load().t()).tolist()
                 theirs = (teacher.hidden[i] @ teacher.head.load().t()).tolist()
-                total += row["weight"] * naive_terms(row, mine, theirs)[name]
+                second = (batch.auxiliary[at] @ batch.auxiliary_head.load().t()).tolist()
+                total += row["weight"] * naive_terms(row, mine, theirs, second)[name]
     got = float(make(name)(batch, counts(batch)).value.detach())
     assert got == pytest.approx(total / float(batch.mask.sum()), abs=1e-12)
 
@@ -150,11 +152,11 @@ def test_finite_at_extreme_ratios(name: str, dtype: torch.dtype, gap: float) -> 
 
 
 @every_term
-def test_only_the_policy_gets_a_gradient(name: str, batch: Batch) -> None:
+def test_only_policies_get_a_gradient(name: str, batch: Batch) -> None:
     leaves = {
         key: stream.detach().clone().requires_grad_()
         for key, stream in batch.streams().items()
-        if stream.is_floating_point() and key not in ("logp", "entropy", "hidden")
+        if stream.is_floating_point() and key not in ("logp", "entropy", "hidden", "auxiliary")
     }
     teachers = []
     for states in batch.teachers:

@@ -17,16 +17,19 @@ class VocabularyLoss:
     needs: tuple[str, ...] = ("hidden",)
     family: Family = "opd"
 
-    def __init__(self, config: LossConfig, kernel: Kernel) -> None:
-        self.config, self.kernel = config, kernel
+    def __init__(self, config: LossConfig, kernel: Kernel, mix: Kernel | None = None) -> None:
+        """With `mix` it is the divergence of a mixture of the policy and a second one."""
+        self.config, self.kernel, self.mix = config, kernel, mix
+        if mix is not None:
+            self.needs = ("hidden", "auxiliary")
 
     def __call__(self, batch: Batch, denominators: Denominators) -> LossOutput:
         """Loss share of one micro-batch.
 
         Raises:
-            UserError: a teacher with another vocabulary.
+            UserError: a teacher, or a second policy, with another vocabulary.
         """
-        per_token = divergence(batch, self.kernel)
+        per_token = divergence(batch, self.kernel, self.mix)
         total, denominator = reduce(per_token, batch, denominators, self.config)
         metrics = {"divergence": share(per_token, batch, denominators)}
         return LossOutput(total, denominator, metrics | by_route("divergence", per_token, batch, denominators))

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 Aggregate = Literal["token", "sequence", "prompt", "constant"]
 Balance = Literal["none", "route"]
 
+#: Fields of `Batch` that are no streams, and streams of whole states [T, D].
+_NO_STREAMS, _STATES = ("head", "auxiliary_head", "teachers"), ("hidden", "auxiliary")
+
 #: Which of the two big parts of the loss a term belongs to: beta scales "rl", alpha scales "opd", neither scales "".
 Family = Literal["rl", "opd", ""]
 
@@ -47,8 +50,10 @@ class Batch:
     position     long, index of the token in its rollout
     solved       1.0 on tokens of rollouts that are known to have succeeded, else 0.0
     hidden       [T, D], the policy's hidden state that predicts the token; with a gradient
+    auxiliary    [T, D'], the same of the second policy that is trained beside it
 
-    `head` is the policy's head and `teachers` the teachers' states, for losses over the whole vocabulary.
+    `head` and `auxiliary_head` are the policies' heads and `teachers` the teachers' states, for losses over the whole
+    vocabulary.
     """
 
     logp: Tensor
@@ -66,21 +71,21 @@ class Batch:
     position: Tensor | None = None
     solved: Tensor | None = None
     hidden: Tensor | None = None
+    auxiliary: Tensor | None = None
     head: Head | None = None
+    auxiliary_head: Head | None = None
     teachers: tuple[TeacherStates, ...] = ()
 
     def __post_init__(self) -> None:
         streams = self.streams()
-        shapes = {tuple(stream.shape) for name, stream in streams.items() if name != "hidden"}
-        if self.hidden is not None:
-            shapes.add(tuple(self.hidden.shape[:1]))
+        shapes = {tuple(stream.shape[:1] if name in _STATES else stream.shape) for name, stream in streams.items()}
         if len(shapes) != 1 or len(next(iter(shapes))) != 1:
             raise ValueError(f"streams of a batch must be 1-D and of one length, got shapes {sorted(shapes)}")
 
     def streams(self) -> dict[str, Tensor]:
         """The streams that are present, by name."""
         pairs = ((item.name, self.__dict__[item.name]) for item in fields(self))
-        return {name: stream for name, stream in pairs if stream is not None and name not in ("head", "teachers")}
+        return {name: stream for name, stream in pairs if stream is not None and name not in _NO_STREAMS}
 
     def select(self, index: Tensor) -> Batch:
         """The same streams at `index` (long positions or a bool mask), in that order."""

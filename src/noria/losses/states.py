@@ -71,14 +71,15 @@ class TeacherStates:
         return replace(self, positions=new[keep], hidden=self.hidden[keep], share=self.share[keep])
 
 
-def divergence(batch: Batch, kernel: Kernel) -> Tensor:
+def divergence(batch: Batch, kernel: Kernel, mix: Kernel | None = None) -> Tensor:
     """Σ over teachers of share · kernel(student, teacher) for each token [T], 0.0 off the mask.
 
-    Gradients reach the student's hidden states and head only.
+    Gradients reach the student's hidden states and head only. With `mix` the student's side is what it makes of the
+    student's logits and those of the second policy; gradients reach both then.
 
     Raises:
         ValueError: the batch has no hidden states.
-        UserError: a teacher's vocabulary has another size than the student's.
+        UserError: a teacher, or the second policy, has a vocabulary of another size than the student's.
     """
     from torch.utils.checkpoint import checkpoint
 
@@ -86,6 +87,7 @@ def divergence(batch: Batch, kernel: Kernel) -> Tensor:
     if head is None:
         raise ValueError("batch must hold the student's head: compute it, the loss term needs hidden states")
     matrix = head.load()
+    second, second_matrix = _second(batch, head, matrix) if mix is not None else (None, None)
     out = batch.logp.where(batch.mask.bool(), batch.logp.new_zeros(())) * 0
     for states in batch.teachers:
         keep = batch.mask.bool()[states.positions].nonzero().squeeze(1)
@@ -95,23 +97,41 @@ def divergence(batch: Batch, kernel: Kernel) -> Tensor:
         _same_vocabulary(head, matrix, states.head, theirs)
 
         def rows(
-            mine: Tensor, matrix: Tensor, other: Tensor, states: TeacherStates = states, theirs: Tensor = theirs
-        ) -> Tensor:
-            return kernel(head.logits(mine, matrix), states.head.logits(other, theirs).to(mine.dtype))
+            mine: Tensor, matrix: Tensor, beside: Tensor | None, second_matrix: Tensor | None, other: Tensor,
+            states: TeacherStates = states, theirs: Tensor = theirs,
+        ) -> Tensor:  # fmt: skip
+            logits = head.logits(mine, matrix)
+            if mix is not None and beside is not None and second_matrix is not None:
+                assert batch.auxiliary_head is not None
+                logits = mix(logits, batch.auxiliary_head.logits(beside, second_matrix))
+            return kernel(logits, states.head.logits(other, theirs).to(mine.dtype))
 
         for start in range(0, len(keep), CHUNK_TOKENS):
             part = keep[start : start + CHUNK_TOKENS]
             at, other = states.positions[part], states.hidden[part].detach().to(hidden.device)
-            mine = hidden[at.to(hidden.device)]
-            value = checkpoint(rows, mine, matrix, other, use_reentrant=False, preserve_rng_state=False)
-            out = out.index_add(0, at, value.to(out) * states.share[part].to(out.dtype))
+            at = at.to(hidden.device)
+            beside = None if second is None else second[at]
+            value = checkpoint(
+                rows, hidden[at], matrix, beside, second_matrix, other, use_reentrant=False, preserve_rng_state=False
+            )
+            out = out.index_add(0, states.positions[part], value.to(out) * states.share[part].to(out.dtype))
     return out
+
+
+def _second(batch: Batch, head: Head, matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Hidden states and head of the batch's second policy."""
+    second, other = batch.need("auxiliary"), batch.auxiliary_head
+    if other is None:
+        raise ValueError("batch must hold the auxiliary's head: compute it, the loss term mixes two policies")
+    theirs = other.load()
+    _same_vocabulary(head, matrix, other, theirs)
+    return second, theirs
 
 
 def _same_vocabulary(mine: Head, matrix: Tensor, other: Head, theirs: Tensor) -> None:
     sizes = [min(head.vocab or len(rows), len(rows)) for head, rows in ((mine, matrix), (other, theirs))]
     if sizes[0] != sizes[1]:
         raise UserError(
-            f"a divergence needs one vocabulary: the student has {sizes[0]} tokens and the teacher {other.name!r} "
-            f"has {sizes[1]} - choose a teacher with the student's tokenizer"
+            f"a divergence needs one vocabulary: the student has {sizes[0]} tokens and {other.name!r} has {sizes[1]} - "
+            "choose a model with the student's tokenizer"
         )
