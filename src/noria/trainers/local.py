@@ -145,6 +145,7 @@ class LocalTrainer:
             batch = batch_of(rows, micro, logp, entropy, segments)
             if deep:
                 batch = with_states(batch, rows, micro, predicting(hidden), self.head(temperature=temperature))
+                batch = self.joined(batch, micro, temperature)
             if annotate is not None:
                 batch = annotate(batch)
             value, metrics = objective(terms, coefficients, views.batches(micro, batch))
@@ -164,6 +165,10 @@ class LocalTrainer:
             raise fault
         merged["grad_norm"] = self._apply(total)
         return merged
+
+    def joined(self, batch: Batch, micro: Micro, temperature: float) -> Batch:
+        """The batch with what trains beside this model, see `trainers.auxiliary`."""
+        return batch
 
     def _apply(self, total: torch.Tensor) -> float:
         """Clip the gradients, whose norm is `total`, and take the step; returns the norm."""
@@ -265,11 +270,16 @@ def _trained(row: Row) -> NDArray[np.bool_]:
 
 def build(config: Config, folder: Path) -> LocalTrainer:
     """A trainer that starts from a checkpoint folder."""
+    return LocalTrainer(config, prepared(config, folder))
+
+
+def prepared(config: Config, folder: Path) -> Any:
+    """The model of a checkpoint folder, with the adapter and the recomputation that the config asks for."""
     model = load_model(folder, config.dtype, config.device)
     if config.lora_rank:
         lora.add_adapter(model, config.lora_rank, config.lora_alpha, config.lora_targets, config.lora_seed)
     recompute(model, config.checkpointing)
-    return LocalTrainer(config, model)
+    return model
 
 
 def with_current_reference(batch: Batch) -> Batch:
