@@ -20,6 +20,7 @@ env = { ledger = { type = "ledger", tasks = 4 } }
 TWICE = 'use = { a = { type = "dtdd" }, b = { type = "dtdd" } }, loss = { ce = {} }'
 TARGET = 'use = { l = { type = "linear", target = "clippd", end = 0.0 } }'
 DISCOUNT = 'loss = { k1_pg = { kl_discount = 0.5, ratio = "sequence_mean" } }'
+MIXED = "loss = { mixture_kl = { weight = 0.3 } }"
 T, R = 'signal = "teacher", route = "slow"', 'signal = "group_mean"'
 
 
@@ -56,6 +57,12 @@ def load(tmp_path: Path, phase: str, more: str = "") -> recipes.Recipe:
         ('signal = "teacher", route = { ledger = "careful" }', ["route.ledger", "cannot score tokens"]),
         ('signal = "teacher", route = { bank = "slow" }', ["none for 'ledger'", "'bank'"]),
         ('signal = "joint", route = "slow", alpha = 0.0, beta = 0.0', ["alpha", "beta", "must not both be 0"]),
+        (f"{T}, loss = {{ mixture_kl = {{}} }}", ["loss.mixture_kl mixes", 'add auxiliary = { model = "weak" }']),
+        (f'{T}, auxiliary = {{ model = "weak" }}', ["auxiliary is trained by no loss", "add loss.mixture_kl"]),
+        (f"{R}, loss = {{ mixture_kl = {{}} }}", ["loss.mixture_kl needs a teacher"]),
+        (f'{T}, {MIXED}, auxiliary = {{ model = "weak", rate = 1.0 }}', ["unknown key 'rate'", "phase.p.auxiliary"]),
+        (f'{T}, {MIXED}, auxiliary = {{ model = "weak", lr = -1.0 }}', ["phase.p.auxiliary.lr must be"]),
+        (f"{T}, {MIXED}, auxiliary = {{}}", ["phase.p.auxiliary.model must be given"]),
         ('signal = "reverse_kl", route = "slow"', ["signal must be one of"]),
     ],
 )  # fmt: skip
@@ -72,6 +79,8 @@ def test_each_is_refused(tmp_path: Path, phase: str, words: list[str]) -> None:
         f"{R}, tis_cap = 0, use = {{ icepop = {{}}, role_credit = {{ reasoning = 0.5 }} }}",
         'signal = "joint", route = { ledger = "wise" }, use = { f = { type = "linear", target = "alpha", end = 0.0 } }',
         f"{R}, difficulty = {{ rollouts = 8 }}",
+        f'{T}, {MIXED}, auxiliary = {{ model = "weak", lr = 0.0 }}',
+        f'{T}, {MIXED}, auxiliary = {{ model = "builtin:tiny" }}',
     ],
 )
 def test_what_is_right_is_accepted_and_its_defaults_are_filled(tmp_path: Path, phase: str) -> None:
@@ -95,3 +104,10 @@ def test_a_teacher_with_another_vocabulary_is_refused(tmp_path: Path, tiny_folde
     (other / "tokenizer.json").write_text(json.dumps(data), encoding="utf-8")
     with pytest.raises(UserError, match="teachers.far.path must hold a model of the student's vocabulary"):
         load(tmp_path, 'signal = "teacher", route = "far"', more)
+    with pytest.raises(UserError, match="phase.p.auxiliary.model must hold a model of the student's vocabulary"):
+        load(tmp_path, f'{T}, {MIXED}, auxiliary = {{ model = "{other}" }}')
+
+
+def test_two_policies_need_the_trainer_that_can_train_them(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r'phase\.p\.auxiliary needs student\.trainer\.type = "local"'):
+        load(tmp_path, f'{T}, {MIXED}, auxiliary = {{ model = "weak" }}', 'student.trainer.type = "my.trainer"\n')

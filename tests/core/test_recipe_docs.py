@@ -10,6 +10,7 @@ from pydantic_core import PydanticUndefined
 
 from noria.core.recipe import Recipe
 from noria.core.recipe_phases import (
+    Auxiliary,
     Credit,
     Difficulty,
     Distilled,
@@ -44,6 +45,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], type[BaseModel] | None]] = {
     "teacher": (TeacherPhase, Distilled),
     "joint": (JointPhase, Distilled),
     "hmpo": (EfficiencyPhase, Sampled),
+    "[phase.NAME.auxiliary]": (Auxiliary, None),
     "[phase.NAME.credit]": (Credit, None),
     "[phase.NAME.difficulty]": (Difficulty, None),
     "[phase.NAME.use.SIGNAL]": (SignalTable, None),

@@ -8,7 +8,7 @@ from noria.core import registry
 from noria.core.errors import UserError
 
 if TYPE_CHECKING:
-    from noria.core.recipe_phases import Sampled
+    from noria.core.recipe_phases import Distilled, Sampled
 
 #: Signals that have a field of their own in a phase.
 OWN_FIELD = {
@@ -96,6 +96,19 @@ def check_losses(phase: Sampled) -> None:
     if {"takeover", "rewrite"} & set(slots) and "ce" not in phase.loss:
         slot = "takeover" if "takeover" in slots else "rewrite"
         raise ValueError(f"use.{slots[slot]} makes tokens to imitate and no loss reads them - add loss.ce")
+
+
+def check_auxiliary(phase: Distilled) -> None:
+    """Raises ValueError unless a second policy is there when, and only when, a loss reads it."""
+    there = phase.auxiliary is not None
+    readers = [name for name in phase.loss if said("losses", name, "AUXILIARY")]
+    if readers and not there:
+        raise ValueError(
+            f"loss.{readers[0]} mixes the policy with a second one, which the phase has not - add "
+            'auxiliary = { model = "weak" }, or use loss.reverse_kl'
+        )
+    if there and not readers:
+        raise ValueError("auxiliary is trained by no loss of the phase - add loss.mixture_kl, or remove auxiliary")
 
 
 def said(folder: str, name: str, key: str) -> object | None:

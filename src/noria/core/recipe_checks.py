@@ -38,7 +38,7 @@ def problems(recipe: Recipe) -> list[str]:
         if isinstance(phase, Sampled):
             found += _arithmetic(path, phase)
         if isinstance(phase, Distilled):
-            found += _route(recipe, name, phase) + _teachers(recipe, name, phase)
+            found += _route(recipe, name, phase) + _teachers(recipe, name, phase) + _auxiliary(recipe, path, phase)
         if isinstance(phase, EfficiencyPhase) and phase.split_by:
             found.append(f'{path}.split_by must not be set with signal = "hmpo" - remove it')
     return found
@@ -216,13 +216,34 @@ def _states(recipe: Recipe, path: str, phase: Distilled, teacher: str) -> list[s
     ]
 
 
+def _auxiliary(recipe: Recipe, path: str, phase: Distilled) -> list[str]:
+    """A second policy is a model of the student's vocabulary, held by a trainer that can train two."""
+    if phase.auxiliary is None:
+        return []
+    found: list[str] = []
+    if recipe.student.trainer.type != "local":
+        found.append(
+            f'{path}.auxiliary needs student.trainer.type = "local", which trains two policies: got '
+            f"{recipe.student.trainer.type!r} - set it, or remove auxiliary"
+        )
+    model = phase.auxiliary.model
+    return found if model == "weak" else found + _other_words(recipe, f"{path}.auxiliary.model", _folder(model))
+
+
 def _vocabulary(recipe: Recipe, teacher: str) -> list[str]:
-    """A frozen teacher must have the student's vocabulary; compared where both tokenizers' files are here."""
+    """A frozen teacher must have the student's vocabulary."""
     path = recipe.teachers[teacher].options.get("path") if teacher in recipe.teachers else None
-    model = recipe.student.model
-    home = registry.ROOT / "data" / model.removeprefix("builtin:") if model.startswith("builtin:") else Path(model)
-    files = [home / "tokenizer.json", Path(str(path)) / "tokenizer.json"]
-    if path is None or not all(file.is_file() for file in files):
+    return [] if path is None else _other_words(recipe, f"teachers.{teacher}.path", Path(str(path)))
+
+
+def _folder(model: str) -> Path:
+    return registry.ROOT / "data" / model.removeprefix("builtin:") if model.startswith("builtin:") else Path(model)
+
+
+def _other_words(recipe: Recipe, path: str, folder: Path) -> list[str]:
+    """Two models of one vocabulary; compared where both tokenizers' files are here."""
+    files = [home / "tokenizer.json" for home in (_folder(recipe.student.model), folder)]
+    if not all(file.is_file() for file in files):
         return []
     mine, theirs = (_tokens(file) for file in files)
     if mine == theirs:
@@ -230,8 +251,8 @@ def _vocabulary(recipe: Recipe, teacher: str) -> list[str]:
     alone = len(mine.keys() ^ theirs.keys())
     moved = sum(mine[token] != theirs[token] for token in mine.keys() & theirs.keys())
     return [
-        f"teachers.{teacher}.path must hold a model of the student's vocabulary: {alone} tokens are of one alone, "
-        f"{moved} have another id - choose a teacher with the student's tokenizer"
+        f"{path} must hold a model of the student's vocabulary: {alone} tokens are of one alone, "
+        f"{moved} have another id - choose a model with the student's tokenizer"
     ]
 
 

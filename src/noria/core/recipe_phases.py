@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from noria.core.phase_checks import check_losses, check_use
+from noria.core.phase_checks import check_auxiliary, check_losses, check_use
 from noria.core.recipe_tables import LossTable, Table, make_config
 
 
@@ -142,6 +142,17 @@ class RlPhase(Sampled):
     credit: Credit = Field(default_factory=Credit, description="token weights inside a trajectory")
 
 
+class Auxiliary(Table):
+    """A second policy that is trained beside the student; it never samples and is not deployed (WDL-OPD 2608.09447)."""
+
+    model: str = Field(
+        description="what it starts from: weak (the round's weak model), builtin:tiny, or a folder of a checkpoint"
+    )
+    lr: float | None = Field(
+        default=None, ge=0, description="AdamW learning rate, on the phase's schedule; None = the phase's, 0 = frozen"
+    )
+
+
 class Distilled(Sampled):
     """What every phase with teachers has: the student's own rollouts, and who scores them."""
 
@@ -161,6 +172,14 @@ class Distilled(Sampled):
     overlap_every: int = Field(
         default=0, ge=0, description="steps between measures of the overlap of both top-16 sets; 0 = never"
     )
+    auxiliary: Auxiliary | None = Field(
+        default=None, description="a second policy that is trained too, for losses that mix both; None = none"
+    )
+
+    @model_validator(mode="after")
+    def _second_policy_is_meant(self) -> Self:
+        check_auxiliary(self)
+        return self
 
 
 class DistillPhase(Distilled):

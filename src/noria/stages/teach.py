@@ -7,19 +7,43 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from noria.core.errors import UserError
-from noria.core.recipe_phases import Difficulty, Distilled, Sampled
+from noria.core.recipe_phases import Auxiliary, Difficulty, Distilled, Phase, Sampled
 from noria.core.store import Artifact
 from noria.core.types import Task, Trajectory
 from noria.stages.bank import ModelBank, Remote, Source
+from noria.stages.checkpoint import of_model
 from noria.stages.context import Context
 from noria.stages.distil import Means
 from noria.stages.hooks import Hooks
+from noria.stages.models import resolve_model
 from noria.stages.roller import Job
 from noria.stages.signals import Signal, needs_bank, needs_states
 from noria.stages.signals import build as build_signal
+from noria.trainers.auxiliary import paired
 from noria.trainers.local import LocalTrainer
 
 RATES = "difficulty.json"
+
+
+def trainer_of(ctx: Context, name: str, phase: Phase, base: Path) -> LocalTrainer:
+    """The trainer of a phase that starts from `base`: of the student, and of a second policy where there is one.
+
+    Raises:
+        UserError: the second policy's model is not there.
+    """
+    settings = ctx.recipe.student.trainer
+    if not isinstance(phase, Distilled) or phase.auxiliary is None:
+        trainer: LocalTrainer = settings.module().build(settings.config(), base)
+        return trainer
+    second = second_of(ctx, name, phase.auxiliary)
+    return paired(settings.config(), base, second, phase.auxiliary.lr, of_model(second))
+
+
+def second_of(ctx: Context, name: str, table: Auxiliary) -> Path:
+    """The checkpoint that a second policy starts from. Raises UserError where there is none."""
+    if table.model == "weak":
+        return ctx.weak
+    return resolve_model(table.model, f"phase.{name.split('/')[0]}.auxiliary.model")
 
 
 def signal_of(
@@ -70,14 +94,17 @@ def teachers_of(
 
 
 def check_teachers(ctx: Context) -> None:
-    """Ask the servers of teachers that this round still needs, before anything is spent on it.
+    """Ask for the teachers and second policies that this round still needs, before anything is spent on it.
 
     Raises:
-        UserError: one cannot teach this student, or a phase wants of it what only weights can give.
+        UserError: a server cannot teach this student, a phase wants of it what only weights can give, or a second
+            policy's model is not there.
     """
     for name, phase in ctx.recipe.phase.items():
         if not isinstance(phase, Distilled) or not phase.steps or ctx.run.done(ctx.name(name)):
             continue
+        if phase.auxiliary is not None:
+            second_of(ctx, name, phase.auxiliary)
         table = phase.route if isinstance(phase.route, dict) else {"": phase.route}
         for teacher in dict.fromkeys(table.values()):
             plug = ctx.recipe.teachers.get(teacher)

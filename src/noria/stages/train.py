@@ -31,7 +31,7 @@ from noria.stages.hint import world_kinds
 from noria.stages.loop import Phase as Loop
 from noria.stages.loop import TaskSource, build_terms, schedule
 from noria.stages.pair import load_pairs
-from noria.stages.teach import of_fitting_difficulty, signal_of
+from noria.stages.teach import of_fitting_difficulty, signal_of, trainer_of
 from noria.trainers.local import LocalTrainer
 from noria.trainers.rows import Row
 
@@ -100,9 +100,8 @@ def make(ctx: Context, name: str, phase: Phase, base: Path, worlds: Sequence[str
         inputs += [ctx.name("curate"), ctx.name("rollout")]
     with ctx.run.artifact(artifact, inputs=inputs, seed=ctx.seed(name), resumable=True, scratch=(STATE,)) as work:
         model = of_model(base)
-        settings = ctx.recipe.student.trainer
-        config = settings.config()
-        trainer: LocalTrainer = settings.module().build(config, base)
+        config = ctx.recipe.student.trainer.config()
+        trainer = trainer_of(ctx, name, phase, base)
         if isinstance(phase, SftPhase):
             torch.set_num_threads(config.alone_threads)
             rows = supervised_rows(ctx, worlds, phase)
