@@ -26,9 +26,11 @@ def engine_of(kind: str, model: Any, slots: int = 3, end: tuple[int, ...] = (END
     return transformers.TransformersEngine(model, end, transformers.Config(slots=slots, max_tokens=80), temperature)
 
 
-def converse(engine: Any, prompts: list[list[int]], turns: int) -> dict[int, tuple[list[int], dict[int, float]]]:
-    """Ids of each conversation, and the log-probability of each sampled position."""
-    full = {i: list(prompt) for i, prompt in enumerate(prompts)}
+def converse(
+    engine: Any, prompts: list[list[int]], turns: int, first: int = 0
+) -> dict[int, tuple[list[int], dict[int, float]]]:
+    """Ids of each conversation, numbered from `first`, and the log-probability of each sampled position."""
+    full = {i: list(prompt) for i, prompt in enumerate(prompts, first)}
     sampled: dict[int, dict[int, float]] = {i: {} for i in full}
     left = dict.fromkeys(full, turns)
     waiting = list(full)
@@ -72,6 +74,20 @@ def test_a_sequence_samples_the_same_whatever_stands_beside_it(kind: str, name: 
     model = tiny_model(name)
     alone = converse(engine_of(kind, model, slots=1), PROMPTS[:1], turns=2)
     assert converse(engine_of(kind, model), PROMPTS, turns=2)[0][0] == alone[0][0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_of_one_prompt_samples_as_its_members_do_alone(kind: str, name: str) -> None:
+    model = tiny_model(name)
+    prompts = [[4, 5, 6], [4, 5, 6], [8, 2], [4, 5, 6], [8, 2], [4, 5, 7]]
+    together = converse(engine_of(kind, model, slots=len(prompts)), prompts, turns=2)
+    for i, prompt in enumerate(prompts):
+        ids, logp = converse(engine_of(kind, model, slots=1), [prompt], turns=2, first=i)[i]
+        assert together[i][0] == ids
+        assert together[i][1] == pytest.approx(logp, abs=1e-4)
+    texts = {tuple(ids[: len(prompts[i]) + 2]) for i, (ids, _) in together.items() if prompts[i] == [4, 5, 6]}
+    assert len(texts) > 1, "members of a group must draw numbers of their own"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -58,11 +58,19 @@ class SlotLayer(CacheLayerMixin):
     def get_max_length(self) -> int:
         return self.length
 
-    def swap(self, a: int, b: int) -> None:
-        """Exchange two rows."""
+    def swap(self, a: int, b: int, width: int) -> None:
+        """Exchange the first `width` positions of two rows."""
+        for store in (self.keys, self.values):
+            if store is not None and width:
+                held = store[a, :, :width].clone()
+                store[a, :, :width] = store[b, :, :width]
+                store[b, :, :width] = held
+
+    def copy(self, row: int, to: Sequence[int], width: int) -> None:
+        """Write the first `width` positions of a row into other rows too."""
         for store in (self.keys, self.values):
             if store is not None:
-                store[[a, b]] = store[[b, a]]
+                store[list(to), :, :width] = store[row, :, :width].clone()
 
     def clear(self, rows: Sequence[int]) -> None:
         """Nothing to do: what was written before is never read again."""
@@ -103,10 +111,15 @@ class StateLayer(LinearAttentionCacheLayerMixin):
     def update_recurrent_state(self, recurrent_states: torch.Tensor, state_idx: int = 0, **kwargs: Any) -> torch.Tensor:
         return self._rows("recurrent", tuple(recurrent_states.shape[1:]), recurrent_states).copy_(recurrent_states)
 
-    def swap(self, a: int, b: int) -> None:
-        """Exchange two rows."""
+    def swap(self, a: int, b: int, width: int) -> None:
+        """Exchange two rows; a state has no `width`."""
         for store in self._stores.values():
             store[[a, b]] = store[[b, a]]
+
+    def copy(self, row: int, to: Sequence[int], width: int) -> None:
+        """Write the state of a row into other rows too."""
+        for store in self._stores.values():
+            store[list(to)] = store[row].clone()
 
     def clear(self, rows: Sequence[int]) -> None:
         """Put rows back to the state before their first token."""

@@ -26,6 +26,7 @@ from transformers.cache_utils import Cache
 
 from noria.core.errors import EngineError, UserError
 from noria.core.protocols import Completion
+from noria.engines._dense import dense
 from noria.engines._slots import SlotLayer, StateLayer
 from noria.models import weights
 from noria.models.load import Dtype, backbone, load_model
@@ -42,7 +43,8 @@ class Config(BaseModel):
     type: Literal["embedded"] = "embedded"
     slots: int = Field(96, ge=1, description="sequences decoded at once in one process")
     max_tokens: int = Field(448, ge=16, description="longest sequence, prompt included, in tokens")
-    prefill_rows: int = Field(24, ge=1, description="sequences that wait before a prefill is worth its overhead")
+    prefill_rows: int = Field(24, ge=1, description="sequences of one prefill, and how many must wait for one")
+    prefill_steps: int = Field(4, ge=0, description="decoding steps that the first of them waits for company")
     threads: int = Field(1, ge=1, description="torch threads of the process")
     device: str = Field("cpu", description="torch device of the model: cpu, cuda or cuda:N")
     dtype: Dtype = Field("float32", description="of weights and activations; log-probabilities are float32")
@@ -73,6 +75,7 @@ class EmbeddedEngine:
         self.version = 0
         #: sequences that must wait before a prefill interrupts decoding
         self.patience = config.prefill_rows
+        self._waited = 0
         self._end = torch.tensor(list(end_ids))
         # A prefill pads to its longest member, so the columns reach past the longest sequence.
         self._length = config.max_tokens + 1
@@ -81,6 +84,7 @@ class EmbeddedEngine:
         # A recurrent state has no place for padding: rows that are prefilled together must be equally long.
         self._stateful = any(isinstance(layer, StateLayer) for layer in self._layers)
         self._cache = Cache(layers=list(self._layers))
+        self._dense = dense(model, self._length) if self._layers and not self._stateful else None
         self._rows: list[int | None] = [None] * config.slots
         self._sequences: dict[int, _Sequence] = {}
 
@@ -140,35 +144,55 @@ class EmbeddedEngine:
         waiting = [s for s in live if len(s.ids) - s.cached > 1]
         if not live:
             return []
-        if waiting and (not decoding or len(waiting) >= self.patience):
-            waiting.sort(key=lambda s: (len(s.ids) - s.cached, s.row))
-            if self._stateful:
-                least = len(waiting[0].ids) - waiting[0].cached
-                waiting = [s for s in waiting if len(s.ids) - s.cached == least]
-            batch = waiting[: max(self.config.prefill_rows, 1)]
-            first = len(decoding)
-        else:
-            batch, first = decoding, 0
+        self._waited = self._waited + 1 if waiting else 0
+        if waiting and (not decoding or len(waiting) >= self.patience or self._waited > self.config.prefill_steps):
+            batch, followers = self._admitted(waiting)
+            self._waited = 0
+            self._arrange(decoding, 0)
+            self._arrange(batch, len(decoding))
+            batch.sort(key=lambda s: s.row)
+            return self._forward(batch, len(decoding), followers)
         self._arrange(decoding, 0)
-        if batch is not decoding:
-            self._arrange(batch, first)
-        batch.sort(key=lambda s: s.row)
-        return self._forward(batch, first)
+        decoding.sort(key=lambda s: s.row)
+        return self._forward(decoding, 0, {})
+
+    def _admitted(self, waiting: list[_Sequence]) -> tuple[list[_Sequence], dict[int, list[_Sequence]]]:
+        """The sequences to prefill together, and by their rows those that begin with the very same tokens."""
+        waiting.sort(key=lambda s: (len(s.ids) - s.cached, s.row))
+        if self._stateful:
+            least = len(waiting[0].ids) - waiting[0].cached
+            waiting = [s for s in waiting if len(s.ids) - s.cached == least]
+        leaders: dict[tuple[int, ...], _Sequence] = {}
+        members: dict[int, list[_Sequence]] = {}
+        batch: list[_Sequence] = []
+        for state in waiting:
+            leader = leaders.setdefault(tuple(state.ids), state) if state.cached == 0 else state
+            if leader is not state:
+                members.setdefault(id(leader), []).append(state)
+            elif len(batch) < self.config.prefill_rows:
+                batch.append(state)
+        return batch, members
 
     def _arrange(self, batch: list[_Sequence], first: int) -> None:
         """Move the batch's rows to `first … first+len(batch)`; rows already inside stay."""
         wanted = range(first, first + len(batch))
-        free = [row for row in wanted if row not in {s.row for s in batch}]
+        held = {s.row for s in batch}
+        free = [row for row in wanted if row not in held]
         for state, target in zip([s for s in batch if s.row not in wanted], free, strict=True):
-            other = self._rows[target]
+            number = self._rows[target]
+            other = None if number is None else self._sequences[number]
+            width = max(state.cached, other.cached if other else 0)
             for layer in self._layers:
-                layer.swap(state.row, target)
-            self._rows[state.row], self._rows[target] = other, self._rows[state.row]
+                layer.swap(state.row, target, width)
+            self._rows[state.row], self._rows[target] = number, self._rows[state.row]
             if other is not None:
-                self._sequences[other].row = state.row
+                other.row = state.row
             state.row = target
 
-    def _forward(self, batch: list[_Sequence], first: int) -> list[Completion]:
+    def _forward(
+        self, batch: list[_Sequence], first: int, followers: Mapping[int, list[_Sequence]]
+    ) -> list[Completion]:
+        """One pass over `batch`, which lies in rows from `first` on; `followers` share the pass of their leader."""
         backlog = [len(s.ids) - s.cached for s in batch]
         new = max(backlog)
         ids = torch.zeros(len(batch), new, dtype=torch.long)
@@ -187,11 +211,23 @@ class EmbeddedEngine:
         for layer in self._layers:
             layer.clear(fresh)
             layer.aim(first, first + len(batch), positions, width)
-        hidden = backbone(self.model)(
-            input_ids=ids, attention_mask=mask, position_ids=positions, cache=self._cache, use_cache=True
-        ).last_hidden_state
+        if self._dense is not None:
+            hidden = self._dense(ids, positions, mask, self._layers)
+        else:
+            hidden = backbone(self.model)(
+                input_ids=ids, attention_mask=mask, position_ids=positions, cache=self._cache, use_cache=True
+            ).last_hidden_state
         last = hidden[torch.arange(len(batch)), torch.tensor(backlog) - 1]
-        return self._sample(batch, self._logits(last))
+        logits = self._logits(last)
+        if followers:
+            of = [i for i, s in enumerate(batch) for _ in range(1 + len(followers.get(id(s), ())))]
+            for leader in batch:
+                rows = [s.row for s in followers.get(id(leader), ())]
+                for layer in self._layers if rows else ():
+                    layer.copy(leader.row, rows, len(leader.ids))
+            batch = [s for leader in batch for s in (leader, *followers.get(id(leader), ()))]
+            logits = logits[of]
+        return self._sample(batch, logits)
 
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Hidden states [N, D] after the final norm -> logits [N, V] in float32."""
