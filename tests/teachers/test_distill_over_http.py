@@ -118,7 +118,14 @@ def test_two_steps_towards_the_students_own_model(
     [
         ("teachers.own.model=other", "teachers.own.model must be one that .* serves: got 'other'"),
         ("rollout.max_tokens=400", "teachers.own.model must take sequences of rollout.max_tokens = 400"),
-        ("phase.distill.overlap_every=1", 'teachers.own.type = "model" gives log-probabilities of tokens alone'),
+        (
+            "phase.distill.overlap_every=1",
+            'teachers.own.type = "model" gives log-probabilities of its likeliest tokens alone',
+        ),
+        (
+            'phase.distill={signal = "teacher", loss = {forward_kl_topk = {}}}',
+            r"teachers.own.model must give the 64 likeliest .*at most 20: got 64.* - lower top_k .*--max-logprobs",
+        ),
     ],
 )
 def test_what_cannot_teach_is_refused_before_the_round(

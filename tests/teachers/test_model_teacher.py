@@ -31,7 +31,7 @@ def scored(request: Mapping[str, Any], keep: int | None = None) -> Reply:
     ids = request["prompt"]
     rows: list[Any] = [None]
     for at in range(1, len(ids)):
-        others = {str(100 + k): {"logprob": -0.5 - k} for k in range(request["prompt_logprobs"])}
+        others = {str(100 + k): {"logprob": -1.0 - k} for k in range(request["prompt_logprobs"])}
         rows.append({str(ids[at]): {"logprob": logp(ids, at)}, **others})
     return Reply(body=json.dumps({"choices": [{"index": 0, "text": "", "prompt_logprobs": rows[:keep]}]}))
 
@@ -55,7 +55,7 @@ def wanted() -> list[Any]:
 def test_ids_go_out_and_log_probabilities_come_back_in_order() -> None:
     found, requests = run(scored, top=2)
     assert [scores.logp for scores in found] == wanted()
-    assert found[1].top == ((), ((100, -0.5), (101, -1.5), (8, pytest.approx(-1.8))))
+    assert found[1].top == ((), ((100, -1.0), (8, pytest.approx(-1.8))))  # the two likeliest of three
     assert sorted(request["prompt"] for request in requests) == sorted(ROWS)
     assert all((r["max_tokens"], r["prompt_logprobs"], r["model"]) == (1, 2, "m") for r in requests)
 
@@ -108,6 +108,8 @@ FAULTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "null": saying(lambda token: None),
     "nan": saying(lambda token: {str(token): {"logprob": float("nan")}}),
     "positive": saying(lambda token: {str(token): {"logprob": 0.5}}),
+    "wordy": saying(lambda token: {str(token): {"logprob": -0.5}, "the": {"logprob": -2.0}}),
+    "too likely": saying(lambda token: {str(token): {"logprob": -0.5}, "3": {"logprob": -0.1}}),
     "foreign": saying(lambda token: {"999": {"logprob": -0.5}}),
     "late": lambda request: Reply(body=scored(request).body, delay_s=30),
 }

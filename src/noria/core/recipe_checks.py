@@ -205,15 +205,36 @@ def _teachers(recipe: Recipe, name: str, phase: Distilled) -> list[str]:
 
 
 def _states(recipe: Recipe, path: str, phase: Distilled, teacher: str) -> list[str]:
-    """A loss over the whole vocabulary needs a teacher whose hidden states are at hand."""
+    """A loss over the vocabulary needs a teacher whose hidden states, or likeliest tokens, are at hand."""
     if teacher not in recipe.teachers or said("teachers", recipe.teachers[teacher].type, "GIVES_STATES"):
         return []
-    return [
-        f"{path}.loss.{name} needs the hidden states of teachers.{teacher}, and a teacher of type "
-        f"{recipe.teachers[teacher].type!r} gives log-probabilities of sampled tokens only - use k1_pg or kl_teacher"
-        for name in phase.loss
-        if said("losses", name, "FAMILY") == "opd" and not said("losses", name, "ON_POLICY")
-    ]
+    found: list[str] = []
+    kind, options = recipe.teachers[teacher].type, recipe.teachers[teacher].options
+    tells_top = said("teachers", kind, "GIVES_TOP") is True
+    for name, table in phase.loss.items():
+        if said("losses", name, "FAMILY") != "opd" or said("losses", name, "ON_POLICY"):
+            continue
+        wanted = said("losses", name, "FROM_TOP")
+        if not tells_top or not isinstance(wanted, dict):
+            gives = "its likeliest tokens" if tells_top else "log-probabilities of sampled tokens"
+            instead = "forward_kl_topk, k1_pg or kl_teacher" if tells_top else "k1_pg or kl_teacher"
+            found.append(
+                f"{path}.loss.{name} needs the hidden states of teachers.{teacher}, and a teacher of type {kind!r} "
+                f"gives {gives} only - use {instead}"
+            )
+            continue
+        found += [
+            f"{path}.loss.{name}.{key} must be {value!r} with teachers.{teacher}, which knows its own likeliest tokens "
+            f'alone - set {key} = "{value}"'
+            for key, value in wanted.items()
+            if table.options.get(key) != value
+        ]
+        if options.get("ask") == "echo":
+            found.append(
+                f"teachers.{teacher}.ask must be 'prompt_logprobs' for {path}.loss.{name}: an echo names no other "
+                'tokens - set ask = "prompt_logprobs"'
+            )
+    return found
 
 
 def _auxiliary(recipe: Recipe, path: str, phase: Distilled) -> list[str]:

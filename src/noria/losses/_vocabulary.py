@@ -17,9 +17,14 @@ class VocabularyLoss:
     needs: tuple[str, ...] = ("hidden",)
     family: Family = "opd"
 
-    def __init__(self, config: LossConfig, kernel: Kernel, mix: Kernel | None = None) -> None:
-        """With `mix` it is the divergence of a mixture of the policy and a second one."""
-        self.config, self.kernel, self.mix = config, kernel, mix
+    def __init__(
+        self, config: LossConfig, kernel: Kernel, mix: Kernel | None = None, teacher_top: int | None = None
+    ) -> None:
+        """With `mix` it is the divergence of a mixture of the policy and a second one.
+
+        `teacher_top` is K where the teacher's K likeliest tokens are all that it reads of it, None where it reads more.
+        """
+        self.config, self.kernel, self.mix, self.teacher_top = config, kernel, mix, teacher_top
         if mix is not None:
             self.needs = ("hidden", "auxiliary")
 

@@ -10,9 +10,9 @@ returns this micro-batch's share. Shares (and metrics) of the micro-batches add 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -207,6 +207,20 @@ class Loss(Protocol):
     family: Family
 
     def __call__(self, batch: Batch, denominators: Denominators) -> LossOutput: ...
+
+
+@runtime_checkable
+class ReadsTop(Protocol):
+    """A loss over the vocabulary; `teacher_top` is K where the teacher's K likeliest tokens are enough, else None."""
+
+    teacher_top: int | None
+
+
+def teacher_top(terms: Iterable[Loss]) -> int | None:
+    """How many of a teacher's likeliest tokens the terms read: 0 = none, None = the whole vocabulary."""
+    tops = [term.teacher_top if isinstance(term, ReadsTop) else None for term in terms if "hidden" in term.needs]
+    known = [top for top in tops if top is not None]
+    return None if len(known) < len(tops) else max(known, default=0)
 
 
 class LossConfig(BaseModel):

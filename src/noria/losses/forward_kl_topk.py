@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 SLOT = "loss"
 SOURCE = "MOPD report (forward KL top K); tail bucket: verl issue 7856"
 FAMILY: Family = "opd"
+#: With these options the teacher's K likeliest tokens are all that it reads of the teacher.
+FROM_TOP: dict[str, str] = {}
 
 
 class Config(LossConfig):
@@ -34,4 +36,4 @@ def build(config: Config) -> VocabularyLoss:
         logp, logq = theirs.log_softmax(-1), mine.log_softmax(-1)
         return kl(*top_with_tail(logp, logq, logp.topk(min(config.top_k, logp.shape[-1]), -1).indices))
 
-    return VocabularyLoss(config, kernel)
+    return VocabularyLoss(config, kernel, teacher_top=config.top_k)

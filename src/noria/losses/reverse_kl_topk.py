@@ -1,8 +1,8 @@
-"""Reverse KL(pi || pi_T) over the student's own top K tokens and one bucket for all others."""
+"""Reverse KL(pi || pi_T) over the top K tokens of the student, or of the teacher, and one bucket for all others."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 SLOT = "loss"
 SOURCE = "NeoHorse-1 2609.08183; tail bucket: verl issue 7856"
 FAMILY: Family = "opd"
+#: With these options the teacher's K likeliest tokens are all that it reads of the teacher.
+FROM_TOP: dict[str, str] = {"support": "teacher"}
 
 
 class Config(LossConfig):
@@ -23,16 +25,22 @@ class Config(LossConfig):
     top_k: int = Field(
         default=64,
         ge=1,
-        description="K of the student's most likely tokens; K >= vocabulary is the full reverse KL (64: our choice).",
+        description="K of the most likely tokens; K >= vocabulary is the full reverse KL (64: our choice).",
+    )
+    support: Literal["student", "teacher"] = Field(
+        default="student",
+        description="whose K tokens they are; a teacher on a server knows its own alone (teacher: our choice).",
     )
 
 
 def build(config: Config) -> VocabularyLoss:
     """The term for one recipe entry."""
+    of_teacher = config.support == "teacher"
 
     def kernel(mine: Tensor, theirs: Tensor) -> Tensor:
         logp, logq = mine.log_softmax(-1), theirs.log_softmax(-1)
-        chosen = logp.detach().topk(min(config.top_k, logp.shape[-1]), -1).indices
+        whose = logq if of_teacher else logp.detach()
+        chosen = whose.topk(min(config.top_k, logp.shape[-1]), -1).indices
         return kl(*top_with_tail(logp, logq, chosen))
 
-    return VocabularyLoss(config, kernel)
+    return VocabularyLoss(config, kernel, teacher_top=config.top_k if of_teacher else None)

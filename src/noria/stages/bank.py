@@ -17,9 +17,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from noria.losses.states import Head
+from noria.losses.tops import pack, top_head
 from noria.teachers.frozen import Frozen
 from noria.trainers.local import LocalTrainer
 from noria.trainers.rows import Row, Scored, trained_positions
+
+#: Log-probabilities [S] of a row, and states at its trained tokens.
+Scores = tuple[NDArray[np.float64], torch.Tensor | None]
 
 #: Names under which a checkpoint keeps its head; the second where it is tied to the embedding.
 HEADS = ("lm_head.weight", "model.embed_tokens.weight")
@@ -42,7 +47,7 @@ class Remote(Protocol):
     """A teacher whose weights are on a server: it scores token ids itself, see `teachers.model`."""
 
     def score(self, rows: Sequence[Sequence[int]], top: int = 0) -> Sequence[Any]: ...
-    def check(self, renderer: Any, longest: int) -> None: ...
+    def check(self, renderer: Any, longest: int, top: int = 0) -> None: ...
     def data(self) -> bytes: ...
 
 
@@ -81,6 +86,7 @@ class ModelBank:
         self.head_loads: Counter[int] = Counter()
         self._resident: int | None = None
         self._head: tuple[int, torch.Tensor] | None = None
+        self._heads: dict[int, Head] = {}
         self.home, self._shape = home, home
         self._ticks = 0
 
@@ -94,11 +100,11 @@ class ModelBank:
                 self._head = None
         self._ticks += 1
 
-    def score(self, rows: Sequence[Row], states: bool = False) -> list[Row]:
+    def score(self, rows: Sequence[Row], states: bool = False, top: int | None = None) -> list[Row]:
         """Fill `logp_teacher` of every row from its own route's teacher, or the weighted sum over all of them.
 
-        With `states` the hidden states at the trained tokens are kept too. Teachers are loaded in order, each once.
-        Returns the rows that a server could not score.
+        With `states` the hidden states at the trained tokens are kept too; of a teacher on a server its `top` likeliest
+        tokens there. Teachers are loaded in order, each once. Returns the rows that a server could not score.
         """
         unknown: dict[int, Row] = {}
         if self.shares is None:
@@ -112,30 +118,38 @@ class ModelBank:
         for row in rows:
             row.scored = []
         for route, mine in parts.items():
+            share = 1.0 if self.shares is None else self.shares[route]
             seen = [_as_seen(row) for row in mine]
-            for row, read, logp in zip(mine, seen, self._scores(route, seen), strict=True):
-                if logp is None:
+            found = self._scores(route, seen, states, top or 0)
+            for row, read, scores in zip(mine, seen, found, strict=True):
+                if scores is None:
                     unknown[id(row)] = row
                     continue
+                logp, kept = scores
                 own = logp if row.seen is None else np.where(row.mask, logp[row.seen.at], 0.0)
-                row.logp_teacher = own if self.shares is None else row.logp_teacher + self.shares[route] * own
+                row.logp_teacher = own if self.shares is None else row.logp_teacher + share * own
                 assert read.mask.sum() == row.mask.sum()
-            if states:
-                share = 1.0 if self.shares is None else self.shares[route]
-                head = replace(self.scorer.head(f"route {route}", self.temperature), load=partial(self.head, route))
-                for row, hidden in zip(mine, self.scorer.states(seen), strict=True):
-                    row.scored.append(Scored(head, hidden, trained_positions(row), share))
+                if kept is not None:
+                    row.scored.append(Scored(self._heads[route], kept, trained_positions(row), share))
         return list(unknown.values())
 
-    def _scores(self, route: int, seen: Sequence[Row]) -> Sequence[NDArray[np.float64] | None]:
-        """The log-probabilities [S] of each row by one teacher, None where they stay unknown."""
-        source = self.sources[route]
-        if not isinstance(source, Remote):
-            self._load(route)
-            return self.scorer.score(seen, self.temperature)
-        found = source.score([row.ids.tolist() for row in seen])
-        pairs = zip(seen, found, strict=True)
-        return [None if scores is None else np.where(row.mask, scores.logp, 0.0) for row, scores in pairs]
+    def _scores(self, route: int, seen: Sequence[Row], states: bool, top: int) -> list[Scores | None]:
+        """Of each row by one teacher the log-probabilities [S] and, with `states`, its states; None = unknown."""
+        source, name = self.sources[route], f"route {route}"
+        if isinstance(source, Remote):
+            vocabulary = len((self.student or self.scorer).head().load())
+            self._heads[route] = top_head(name, vocabulary)
+            answers = source.score([row.ids.tolist() for row in seen], top if states else 0)
+            return [
+                _of_server(row, scores, vocabulary, top if states else 0)
+                for row, scores in zip(seen, answers, strict=True)
+            ]
+        self._load(route)
+        logps = self.scorer.score(seen, self.temperature)
+        if not states:
+            return [(logp, None) for logp in logps]
+        self._heads[route] = replace(self.scorer.head(name, self.temperature), load=partial(self.head, route))
+        return list(zip(logps, self.scorer.states(seen), strict=True))
 
     def refer(self, rows: Sequence[Row]) -> None:
         """Fill `logp_ref` of every row from the frozen reference."""
@@ -204,6 +218,14 @@ class ModelBank:
             self.scorer = self.make(source.folder)  # a checkpoint in several files
         self._resident = route
         self.loads[route] += 1
+
+
+def _of_server(row: Row, scores: Any, vocabulary: int, top: int) -> Scores | None:
+    """What a server said of a row: log-probabilities [S], and the likeliest tokens at the trained ones as states."""
+    if scores is None:
+        return None
+    kept = pack([scores.top[at] for at in trained_positions(row)], top, vocabulary) if top else None
+    return np.where(row.mask, scores.logp, 0.0), kept
 
 
 def _as_seen(row: Row) -> Row:

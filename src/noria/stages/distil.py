@@ -16,7 +16,7 @@ from noria.core import registry
 from noria.core.errors import EngineError
 from noria.core.recipe_phases import Distilled, DistillPhase
 from noria.core.types import Trajectory
-from noria.losses.base import Batch
+from noria.losses.base import Batch, teacher_top
 from noria.signals import teacher_k1
 from noria.stages import rows as rows_of
 from noria.stages.bank import ModelBank
@@ -55,8 +55,8 @@ class Distillation:
     ) -> None:
         self.phase, self.bank, self.routes = phase, bank, routes
         self.hooks, self.means = hooks or Hooks(phase), means or Means()
-        built = (registry.resolve("losses", name).build(table.config(name)) for name, table in phase.loss.items())
-        self.needs = {need for term in built for need in term.needs}
+        built = [registry.resolve("losses", name).build(table.config(name)) for name, table in phase.loss.items()]
+        self.needs, self.top = {need for term in built for need in term.needs}, teacher_top(built)
         self.rewrite: Callable[[Batch], Batch] | None = None
         self.advantage: teacher_k1.TeacherK1 | None = None
         if isinstance(phase, DistillPhase):
@@ -103,7 +103,7 @@ class Distillation:
 
     def prepare(self, rows: list[Row]) -> dict[str, float]:
         self.bank.tick()
-        unknown = self.bank.score(rows, states="hidden" in self.needs)
+        unknown = self.bank.score(rows, "hidden" in self.needs, self.top)
         metrics = _left_out(rows, unknown)
         lost = {id(row) for row in unknown}
         metrics |= self._monitors([row for row in rows if id(row) not in lost])

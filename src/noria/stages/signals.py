@@ -14,7 +14,7 @@ import numpy as np
 from noria.core import registry
 from noria.core.recipe_phases import Distilled, DistillPhase, EfficiencyPhase, JointPhase, RlPhase, Sampled
 from noria.core.types import Trajectory
-from noria.losses.base import Batch
+from noria.losses.base import Batch, teacher_top
 from noria.signals import hmpo
 from noria.signals.base import Floats, Played
 from noria.signals.key_action import Config as KeyActionConfig
@@ -230,11 +230,11 @@ def needs_reference(phase: Sampled) -> bool:
     )
 
 
-def needs_states(phase: Distilled) -> bool:
-    """Whether the phase reads more of its teachers than log-probabilities of the student's tokens."""
+def read_of_teachers(phase: Distilled) -> int | None:
+    """How many of its teachers' likeliest tokens a phase reads, beside the student's own; None where it reads more."""
     hooks = Hooks(phase)
     built = (registry.resolve("losses", name).build(table.config(name)) for name, table in phase.loss.items())
-    return any("hidden" in term.needs for term in built) or bool(phase.overlap_every) or hooks.takeover is not None
+    return None if phase.overlap_every or hooks.takeover is not None else teacher_top(built)
 
 
 def needs_bank(phase: Sampled) -> bool:

@@ -17,7 +17,7 @@ from noria.stages.distil import Means
 from noria.stages.hooks import Hooks
 from noria.stages.models import resolve_model
 from noria.stages.roller import Job
-from noria.stages.signals import Signal, needs_bank, needs_states
+from noria.stages.signals import Signal, needs_bank, read_of_teachers
 from noria.stages.signals import build as build_signal
 from noria.trainers.auxiliary import paired
 from noria.trainers.local import LocalTrainer
@@ -114,9 +114,10 @@ def check_teachers(ctx: Context) -> None:
             if not isinstance(source, Remote):
                 continue
             try:
-                if needs_states(phase):
+                top = read_of_teachers(phase)
+                if top is None:
                     source.data()
-                source.check(ctx.renderer, ctx.recipe.rollout.max_tokens)
+                source.check(ctx.renderer, ctx.recipe.rollout.max_tokens, top or 0)
             except UserError as fault:
                 raise UserError(f"teachers.{teacher}.{fault}") from fault
 

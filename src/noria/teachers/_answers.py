@@ -35,11 +35,11 @@ class Partial(Fault):
     """An answer without all of what was asked for."""
 
 
-def read_scores(answer: Mapping[str, Any], ids: Sequence[int], ask: str) -> TokenScores:
-    """The scores of `ids` in an answer.
+def read_scores(answer: Mapping[str, Any], ids: Sequence[int], ask: str, least: int = 0) -> TokenScores:
+    """The scores of `ids` in an answer, with at least `least` alternatives each.
 
     Raises:
-        Partial: there is none for some token.
+        Partial: there is none for some token, or they are fewer, or more than all of the probability.
     """
     rows = _echoed(answer) if ask == "echo" else _listed(answer)
     if len(rows) < len(ids):
@@ -52,7 +52,11 @@ def read_scores(answer: Mapping[str, Any], ids: Sequence[int], ask: str) -> Toke
         if own is None:
             raise Partial(f"it has no log-probability for token {at} of the prompt")
         logp.append(own)
-        named = [(int(key), value) for key, value in row.items() if key != ECHOED]
+        named = [(_id(key, at), value) for key, value in row.items() if key != ECHOED]
+        if len(named) < least:
+            raise Partial(f"it has {len(named)} of {least} alternatives for token {at} of the prompt")
+        if (total := sum(math.exp(value) for _, value in named)) > 1 + SLACK:
+            raise Partial(f"the alternatives for token {at} of the prompt have a probability of {total:.3f} together")
         top.append(tuple(sorted(named, key=lambda pair: -pair[1])))
     return TokenScores(tuple(logp), tuple(top))
 
@@ -84,6 +88,12 @@ def _echoed(answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     if not isinstance(values, list):
         raise Partial("it has no logprobs.token_logprobs of an echo of the prompt")
     return [{} if value is None else {ECHOED: value} for value in values]
+
+
+def _id(key: str, at: int) -> int:
+    if not key.isdecimal():
+        raise Partial(f"token {at} of the prompt has an alternative {key!r}, which is no token id")
+    return int(key)
 
 
 def _number(value: object, at: int) -> float:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -30,6 +31,8 @@ Reader = Callable[[Mapping[str, Any]], T]
 SCORES_TOKENS = True
 #: The server keeps its hidden states, so losses over the whole vocabulary cannot have them.
 GIVES_STATES = False
+#: It tells its likeliest tokens, which is enough for losses over these and one bucket.
+GIVES_TOP = True
 
 #: Texts whose ids tell tokenizers apart: words, indentation, digits, characters of several bytes, markup.
 PROBES = (
@@ -79,8 +82,8 @@ class ModelTeacher:
     def data(self) -> bytes:
         """Raises UserError: there are no weights here."""
         raise UserError(
-            'type = "model" gives log-probabilities of tokens alone: losses over the whole vocabulary, overlap_every '
-            'and a takeover need the weights - use type = "frozen" with the checkpoint\'s folder'
+            'type = "model" gives log-probabilities of its likeliest tokens alone: losses over the whole vocabulary, '
+            'overlap_every and a takeover need the weights - use type = "frozen" with the checkpoint\'s folder'
         )
 
     def state(self) -> dict[str, Any]:
@@ -94,7 +97,7 @@ class ModelTeacher:
         self._client.close()
 
     def score(self, rows: Sequence[Sequence[int]], top: int = 0) -> list[TokenScores | None]:
-        """Scores of each row of token ids, None where they stay unknown; `top` alternatives per token besides.
+        """Scores of each row of token ids, None where they stay unknown; the `top` likeliest tokens at each besides.
 
         Raises:
             EngineError: more rows than `max_unknown` allows have no score.
@@ -108,12 +111,13 @@ class ModelTeacher:
         def one(ids: Sequence[int]) -> TokenScores | None:
             if len(lost) > allowed:
                 return None  # the outcome is decided: no more budgets are spent
-            found = self._within_budget(ids, top, lambda answer: read_scores(answer, ids, self.config.ask))
+            found = self._within_budget(ids, top, lambda answer: read_scores(answer, ids, self.config.ask, top))
             if isinstance(found, Fault):
                 with lock:
                     lost.append(str(found))
                 return None
-            return found
+            # Servers add the token itself where it is not among its likeliest.
+            return replace(found, top=tuple(best[:top] for best in found.top))
 
         pool = ThreadPoolExecutor(self.config.concurrency)
         try:
@@ -206,20 +210,36 @@ class ModelTeacher:
 
         Args:
             longest: the longest sequence in tokens that will be scored.
-            top: alternatives per token that will be asked for.
+            top: likeliest tokens that will be asked for at each.
 
         Raises:
-            UserError: the model is not there, takes shorter sequences only, gives no log-probabilities of prompts, or
-                has another vocabulary.
+            UserError: the model is not there, takes shorter sequences only, gives no log-probabilities of prompts or
+                fewer likeliest tokens, or has another vocabulary.
             EngineError: the server does not answer within the budget of one sequence.
         """
         self._check_card(longest)
         ids = renderer.encode(PROBES[0])
-        self._probed(ids, lambda answer: read_scores(answer, ids, self.config.ask), top)
+        self._probed(ids, lambda answer: read_scores(answer, ids, self.config.ask))
+        if top:
+            self._check_top(ids, top, renderer.vocab_size)
         if self.config.ask == "echo":
             self._check_words(renderer)
         else:
             self._check_ids(renderer)
+
+    def _check_top(self, ids: Sequence[int], top: int, vocabulary: int) -> None:
+        """The server must give as many of its likeliest tokens as are wanted."""
+        why = f"a vocabulary of {vocabulary} has no more"
+        if top <= vocabulary:
+            try:
+                self._probed(ids, lambda answer: read_scores(answer, ids, self.config.ask, top), top)
+                return
+            except UserError as fault:
+                why = str(fault)
+        raise UserError(
+            f"model must give the {top} likeliest tokens that a loss of the phase reads: {why} - lower top_k of the "
+            "loss, or serve with a higher --max-logprobs"
+        )
 
     def _check_ids(self, renderer: Renderer) -> None:
         """The server must make the same ids of a text."""
