@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,14 @@ def tokens(seed: int = 0, gap: float = 0.4, n: int = 12) -> Tokens:
     mask = rng.random(n) < 0.6
     roles = tuple(rng.choice(["think", "tool_name", "tool_args", "answer"], n))
     old = -rng.random(n) * 3
-    return Tokens(mask, roles, old + gap * rng.normal(size=n), old, ((2, 5),))
+    mu, advantage, entropy = old + gap * rng.normal(size=n), rng.normal(size=n), rng.random(n) * 2
+    return Tokens(mask, roles, mu, old, ((2, 5),), advantage, entropy)
+
+
+def weigh(name: str, seen: Tokens) -> base.Floats:
+    """The weights of one rollout, or of a batch that is one rollout."""
+    weight = make(name)
+    return weight.weigh_batch([seen])[0] if isinstance(weight, base.BatchWeight) else weight.weigh(seen)
 
 
 @pytest.mark.parametrize("name", registry.names("signals"))
@@ -55,7 +63,7 @@ def test_every_signal_says_what_it_is_and_where_it_is_from(name: str) -> None:
 @pytest.mark.parametrize("gap", [0.0, 0.4, 1e4])
 def test_weights_are_finite_and_never_negative(name: str, gap: float) -> None:
     seen = tokens(gap=gap)
-    got = make(name).weigh(seen)
+    got = weigh(name, seen)
     assert got.shape == (12,) and got.dtype == np.float64
     assert np.isfinite(got[seen.mask]).all() and (got[seen.mask] >= 0).all()
 
@@ -63,16 +71,18 @@ def test_weights_are_finite_and_never_negative(name: str, gap: float) -> None:
 @pytest.mark.parametrize("name", of_slot("weight"))
 def test_weights_without_any_difference_are_one(name: str) -> None:
     seen = tokens(gap=0.0)
-    plain = Tokens(seen.mask, seen.roles, seen.logp_mu, seen.logp_old, ())
-    assert make(name).weigh(plain)[seen.mask] == pytest.approx(1.0)
+    plain = replace(
+        seen, spans=(), logp_old=seen.logp_old * 0 - 1.5, logp_mu=seen.logp_mu * 0 - 1.5, entropy=seen.entropy * 0
+    )
+    assert weigh(name, plain)[seen.mask] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("name", of_slot("weight"))
 def test_masked_tokens_do_not_move_the_others(name: str) -> None:
     seen = tokens()
     old = np.where(seen.mask, seen.logp_old, 77.0)
-    other = Tokens(seen.mask, seen.roles, seen.logp_mu, old, seen.spans)
-    assert make(name).weigh(other)[seen.mask].tolist() == make(name).weigh(seen)[seen.mask].tolist()
+    other = replace(seen, logp_old=old)
+    assert weigh(name, other)[seen.mask].tolist() == weigh(name, seen)[seen.mask].tolist()
 
 
 @pytest.mark.parametrize("name", of_slot("reward"))

@@ -25,7 +25,8 @@ Advantage: TypeAlias = Callable[[Sequence[float | None]], Floats]
 class Tokens:
     """One rollout as a token weight sees it: streams [T], those of policies in nats and read where `mask` is on.
 
-    `spans` are the half-open token spans of key actions.
+    `spans` are the half-open token spans of key actions. `advantage` and `entropy` (nats, of the distribution that each
+    token was drawn from, by the policy of `logp_old`) are there for weights over whole batches.
     """
 
     mask: Bools
@@ -33,6 +34,8 @@ class Tokens:
     logp_mu: Floats
     logp_old: Floats
     spans: tuple[tuple[int, int], ...] = ()
+    advantage: Floats = field(default_factory=lambda: np.zeros(0))
+    entropy: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,15 @@ class Weight(Protocol):
     family: Literal["rl", "opd", ""]
 
     def weigh(self, tokens: Tokens) -> Floats: ...
+
+
+@runtime_checkable
+class BatchWeight(Protocol):
+    """SLOT "weight" too: factors >= 0 of tokens that are compared over all rollouts of a step, [T] for each."""
+
+    family: Literal["rl", "opd", ""]
+
+    def weigh_batch(self, batch: Sequence[Tokens]) -> list[Floats]: ...
 
 
 class Reward(Protocol):

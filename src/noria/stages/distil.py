@@ -25,6 +25,7 @@ from noria.stages.hooks import Hooks
 from noria.stages.roller import Job
 from noria.tokens.renderer import Renderer
 from noria.trainers.generate import continued
+from noria.trainers.local import LocalTrainer, with_current_reference
 from noria.trainers.rows import Channel, Row, Seen, own_channel
 
 #: Rows of each route on which the overlap of both top sets is measured.
@@ -33,13 +34,15 @@ PROBED = 8
 
 @dataclass(frozen=True)
 class Means:
-    """What signals may need of the run: worlds that verify, the renderer, experts' trajectories by task, a seed."""
+    """What signals may need of the run: worlds that verify, the renderer, experts' trajectories by task, a seed, and
+    the student."""
 
     worlds: Mapping[str, Any] = field(default_factory=dict)
     renderer: Renderer | None = None
     experts: Mapping[str, Trajectory] = field(default_factory=dict)
     max_turns: int = 0
     seed: int = 0
+    student: LocalTrainer | None = None
 
 
 class Distillation:
@@ -62,8 +65,6 @@ class Distillation:
         if isinstance(phase, DistillPhase):
             self.advantage = teacher_k1.TeacherK1(teacher_k1.Config(adv_ref=phase.adv_ref))
             if phase.adv_ref == "current":
-                from noria.trainers.local import with_current_reference
-
                 self.rewrite = with_current_reference
         self.step = 0
         self._waiting: list[tuple[Row, Trajectory]] = []

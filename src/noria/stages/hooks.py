@@ -15,11 +15,13 @@ from noria.core import registry
 from noria.core.phase_checks import said
 from noria.core.recipe_phases import JointPhase, Sampled
 from noria.core.types import Trajectory
-from noria.signals.base import Floats, Stateful, Tokens
+from noria.signals.base import BatchWeight, Floats, Stateful, Tokens
 from noria.signals.tis import Config as TisConfig
 from noria.signals.tis import Tis
 from noria.stages.roller import Job
-from noria.trainers.rows import Channel, Row
+from noria.trainers.entropy import entropies
+from noria.trainers.local import LocalTrainer
+from noria.trainers.rows import Channel, Row, own_channel
 
 
 class Hooks:
@@ -29,10 +31,14 @@ class Hooks:
         phase: whose `use` table is built.
         experts: the expert's trajectory of each task, for rollouts that begin with it.
         max_turns: the recipe's own bound on the turns of an episode.
+        student: whose entropies weights over whole batches read.
     """
 
-    def __init__(self, phase: Sampled, experts: Mapping[str, Trajectory] | None = None, max_turns: int = 0) -> None:
-        self.phase, self.experts, self.max_turns = phase, experts or {}, max_turns
+    def __init__(
+        self, phase: Sampled, experts: Mapping[str, Trajectory] | None = None, max_turns: int = 0,
+        student: LocalTrainer | None = None,
+    ) -> None:  # fmt: skip
+        self.phase, self.experts, self.max_turns, self.student = phase, experts or {}, max_turns, student
         self.by_name: dict[str, Any] = {}
         slots: dict[str, list[Any]] = {}
         for name, table in phase.use.items():
@@ -85,11 +91,25 @@ class Hooks:
         for row in rows:
             tokens = Tokens(row.mask, row.roles, row.logp_mu, row.logp_old, row.spans)
             factors = [] if self.tis is None else [("", self.tis.weigh(tokens))]
-            factors += [(weight.family, weight.weigh(tokens)) for weight in self.weights]
+            factors += [(weight.family, weight.weigh(tokens)) for weight in self.weights if not _compares(weight)]
             for family, factor in factors:
                 _multiply(row, family, own, np.where(row.mask, factor, 0.0))
+        for weight in filter(_compares, self.weights):
+            self._weigh_batch(weight, rows, own)
         every = np.concatenate(gaps) if gaps else np.zeros(1)
         return {"logp_diff/mean": float(every.mean()), "logp_diff/max": float(every.max(initial=0.0))}
+
+    def _weigh_batch(self, weight: BatchWeight, rows: Sequence[Row], own: str) -> None:
+        """Multiply a weight in that compares tokens over all rows that it concerns."""
+        parts = [(row, part) for row in rows if (part := _part(row, weight.family, own)) is not None]
+        assert self.student is not None
+        found = entropies(self.student, [row for row, _ in parts], self.phase.temperature)
+        batch = [
+            Tokens(part.mask, row.roles, row.logp_mu, row.logp_old, row.spans, part.advantage, entropy)
+            for (row, part), entropy in zip(parts, found, strict=True)
+        ]
+        for (row, _), factor in zip(parts, weight.weigh_batch(batch), strict=True):
+            _multiply(row, weight.family, own, factor)
 
     def state(self) -> dict[str, Any]:
         """What a continued run must restore, by name."""
@@ -98,6 +118,15 @@ class Hooks:
     def restore(self, state: Mapping[str, Any]) -> None:
         for name, saved in state.items():
             self.by_name[name].restore(saved)
+
+
+def _compares(weight: Any) -> bool:
+    return isinstance(weight, BatchWeight)
+
+
+def _part(row: Row, family: str, own: str) -> Channel | None:
+    """What the terms of a family train in a row; None where they have no part in it."""
+    return own_channel(row) if not family or family == own else row.channels.get(family)
 
 
 def _multiply(row: Row, family: str, own: str, factor: Floats) -> None:

@@ -253,7 +253,7 @@ def build(
 ) -> Signal:
     """The signal of a phase."""
     means = means or Means()
-    hooks = Hooks(phase, means.experts, means.max_turns)
+    hooks = Hooks(phase, means.experts, means.max_turns, means.student)
     if isinstance(phase, Distilled):
         assert bank is not None
         opd = Distillation(phase, bank, routes, hooks, means)

@@ -68,7 +68,7 @@ def signal_of(
             make=lambda folder: module.build(config, folder), home=base,
         )  # fmt: skip
     played = expert_episodes(ctx, work, name, tasks) if Hooks(phase).wants_experts else {}
-    means = Means(ctx.worlds, ctx.renderer, played, ctx.limits().max_turns, ctx.seed(name, "signal"))
+    means = Means(ctx.worlds, ctx.renderer, played, ctx.limits().max_turns, ctx.seed(name, "signal"), trainer)
     return build_signal(phase, ctx.worlds, key_kinds, bank, routes, means)
 
 
