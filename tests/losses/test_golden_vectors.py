@@ -18,7 +18,8 @@ from noria.losses.states import Head, TeacherStates
 from noria.signals import group_mean, group_std, kl_penalty, rloo
 from noria.stages.loop import TaskSource
 from noria.trainers.channels import Views
-from noria.trainers.rows import Channel, Row, batch_of, micro_batches
+from noria.trainers.packing import micro_batches
+from noria.trainers.rows import Channel, Row, batch_of
 
 
 def of_logits(mine: torch.Tensor, theirs: torch.Tensor, ids: torch.Tensor | None = None) -> Batch:

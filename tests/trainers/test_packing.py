@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noria.trainers.rows import Row, batch_of, flat, micro_batches, pack
+from noria.trainers.packing import micro_batches, pack
+from noria.trainers.rows import Row, batch_of, flat
 
 lengths = st.lists(st.integers(1, 12), min_size=1, max_size=14)
 
@@ -48,8 +49,9 @@ def test_micro_batches_hold_every_token_once(sizes: list[int], line_tokens: int,
         lines, width = micro.ids.shape
         assert lines * width <= tokens or lines == 1
         kept = np.zeros(lines * width, dtype=bool)
-        for i, start, n in micro.places:
-            part = slice(start, start + n)
+        for place in micro.places:
+            i, start, n, part = place.row, place.start, place.n, place.flat
+            assert place.skip == 0
             assert start // width == (start + n - 1) // width
             assert micro.ids.reshape(-1)[part].tolist() == rows[i].ids.tolist()
             assert micro.positions.reshape(-1)[part].tolist() == list(range(n))
@@ -81,9 +83,9 @@ def test_streams_of_a_batch_follow_their_rows(sizes: list[int], tokens: int) -> 
     for micro in micro_batches(rows, 14, tokens):
         logp = torch.arange(micro.segment.numel(), dtype=torch.float64)
         batch = batch_of(rows, micro, logp, None, numbers)
-        assert int(batch.mask.sum()) == sum(int(rows[i].mask.sum()) for i, _, _ in micro.places)
-        for i, start, n in micro.places:
-            part, row = slice(start, start + n), rows[i]
+        assert int(batch.mask.sum()) == sum(int(rows[place.row].mask.sum()) for place in micro.places)
+        for place in micro.places:
+            i, n, part, row = place.row, place.n, place.flat, rows[place.row]
             for name in ("advantage", "weight", "logp_old", "logp_mu", "logp_teacher"):
                 assert batch.streams()[name][part].tolist() == getattr(row, name).tolist()
             assert batch.mask[part].tolist() == row.mask.tolist()

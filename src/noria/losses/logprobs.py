@@ -1,8 +1,8 @@
 """Log-probabilities of given tokens: the one shift by a position, a plain path and a chunked one.
 
-The log-probability of token t is read at prediction row t - 1. That shift starts from `prediction_positions`
-and is written in this file only. Rows are packed: several sequences lie one after the other in [T], told
-apart by `segment` (any integers; a new sequence starts where the value changes).
+The log-probability of token t is read at prediction row t - 1. That shift is written in this file only (`sources`).
+Rows are packed: several sequences lie one after the other in [T], told apart by `segment` (any integers; a new
+sequence starts where the value changes).
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ def prediction_positions(segment: Tensor, wanted: Tensor | None = None) -> Tenso
     return has_row.nonzero().squeeze(1)
 
 
-def predicting(hidden: Tensor) -> Tensor:
-    """Row t of the result [T, D] is the hidden state that predicts token t; meaningless at the start of a sequence."""
-    return torch.cat([hidden[:1], hidden[:-1]])
+def sources(segment: Tensor) -> Tensor:
+    """The row at which each token is predicted, t - 1, in a long tensor [T]; -1 for the first token of a sequence."""
+    at = torch.full_like(segment, -1, dtype=torch.long)
+    starts = prediction_positions(segment)
+    at[starts] = starts - 1
+    return at
 
 
 def shift_logprobs(logits: Tensor, ids: Tensor, temperature: float = 1.0, segment: Tensor | None = None) -> Tensor:
@@ -66,17 +69,20 @@ def chunked_logprobs(
     temperature: float = 1.0,
     wanted: Tensor | None = None,
     chunk_tokens: int = 1024,
+    source: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities and entropies [T] without ever holding logits of more than `chunk_tokens` rows.
 
     `hidden` [T, D] (after the final norm), `weight` [V, D] (lm_head), `ids` [T], `segment` [T]. Only
-    positions in `wanted` (all if None) that have a predecessor are computed, the rest are 0.0. Logits are
+    positions in `wanted` (all if None) that have a predecessor are computed, the rest are 0.0. `source` [T] names the
+    row at which each token is predicted where that is not the one before it (-1 = none). Logits are
     recomputed in the backward pass: memory above the inputs is about two chunks of [chunk_tokens, V].
     Equals `shift_logprobs`.
     """
-    at = prediction_positions(segment, wanted)
+    rows = sources(segment) if source is None else source
+    at = (rows >= 0 if wanted is None else (rows >= 0) & wanted.bool()).nonzero().squeeze(1)
     picked, entropy = _ChunkedHead.apply(  # type: ignore[no-untyped-call]
-        hidden[at - 1], weight, ids[at], _positive(temperature), max(1, chunk_tokens)
+        hidden[rows[at]], weight, ids[at], _positive(temperature), max(1, chunk_tokens)
     )
     return _scatter(picked, at, len(ids)), _scatter(entropy, at, len(ids))
 

@@ -16,10 +16,10 @@ import torch
 
 from noria.core.errors import UserError
 from noria.losses.base import Batch, Loss
-from noria.losses.logprobs import predicting
 from noria.losses.states import Head
 from noria.trainers.local import BadStep, Config, LocalTrainer, prepared
-from noria.trainers.rows import Micro, Row
+from noria.trainers.packing import Micro
+from noria.trainers.rows import Row
 
 NAME = "the auxiliary policy"
 
@@ -31,9 +31,9 @@ class Second(LocalTrainer):
         """Its hidden states [R·T, D] that predict each token, and its head."""
         head = self.head(NAME, temperature)
         if not frozen:
-            return predicting(self._states(micro)), head
+            return micro.predicting(self._states(micro)), head
         with torch.no_grad():
-            return predicting(self._states(micro)), replace(head, load=lambda: head.load().detach())
+            return micro.predicting(self._states(micro)), replace(head, load=lambda: head.load().detach())
 
     def gradient_norm(self) -> torch.Tensor:
         """Over everything that it trains; 0 where there is no gradient."""

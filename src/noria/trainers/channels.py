@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from noria.losses.base import Batch, Denominators, Loss
-from noria.trainers.rows import Channel, Micro, Row
+from noria.trainers.packing import Micro
+from noria.trainers.rows import Channel, Row
 
 
 class Views:
@@ -45,15 +46,15 @@ class Views:
     def _seen(self, micro: Micro, batch: Batch, channels: Sequence[Channel | None]) -> Batch:
         mask = torch.zeros_like(batch.mask)
         weight, advantage = torch.zeros_like(batch.weight), batch.advantage.clone()
-        for i, start, n in micro.places:
-            channel = channels[i]
+        for place in micro.places:
+            channel = channels[place.row]
             if channel is None:
                 continue
-            part = slice(start, start + n)
-            mask[part] = torch.from_numpy(channel.mask)
-            weight[part] = torch.from_numpy(channel.weight).to(weight.dtype)
-            if channel.advantage is not self.rows[i].advantage:
-                advantage[part] = torch.from_numpy(channel.advantage).to(advantage.dtype)
+            part, own = place.flat, place.own
+            mask[part] = torch.from_numpy(channel.mask[own])
+            weight[part] = torch.from_numpy(channel.weight[own]).to(weight.dtype)
+            if channel.advantage is not self.rows[place.row].advantage:
+                advantage[part] = torch.from_numpy(channel.advantage[own]).to(advantage.dtype)
         return replace(batch, mask=mask, weight=weight, advantage=advantage)
 
 

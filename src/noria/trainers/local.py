@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noria.core.errors import UserError
 from noria.losses.base import Batch, Denominators, Loss, merge_metrics
-from noria.losses.logprobs import chunked_logprobs, predicting
+from noria.losses.logprobs import chunked_logprobs
 from noria.losses.objective import objective
 from noria.losses.states import Head
 from noria.models import lora, weights
@@ -25,8 +25,9 @@ from noria.models.traits import probe
 from noria.trainers.blame import BadStep as BadStep
 from noria.trainers.blame import bad_step, is_bad
 from noria.trainers.channels import Views
+from noria.trainers.packing import Micro, micro_batches
 from noria.trainers.precision import Masters, Moments, adamw
-from noria.trainers.rows import Micro, Row, batch_of, micro_batches, trained_positions, with_states
+from noria.trainers.rows import Row, batch_of, trained_positions, with_states
 
 #: Folder inside a checkpoint that holds the adapter which was merged into it.
 ADAPTER = "adapter"
@@ -99,8 +100,8 @@ class LocalTrainer:
             for micro in micro_batches(rows, self._line_tokens, tokens):
                 logp, _ = self._read(rows, micro, self._states(micro), temperature)
                 values = logp.double().numpy()
-                for i, start, n in micro.places:
-                    out[i] = values[start : start + n].copy()
+                for place in micro.places:
+                    out[place.row][place.own] = values[place.flat]
         return out
 
     def states(self, rows: Sequence[Row], tokens: int = 8192) -> list[torch.Tensor]:
@@ -108,9 +109,9 @@ class LocalTrainer:
         out: list[torch.Tensor] = [torch.empty(0)] * len(rows)
         with torch.no_grad():
             for micro in micro_batches(rows, self._line_tokens, tokens):
-                hidden = predicting(self._states(micro))
-                for i, start, _ in micro.places:
-                    out[i] = hidden[start + torch.from_numpy(trained_positions(rows[i]))].clone()
+                hidden = micro.predicting(self._states(micro))
+                for place in micro.places:
+                    out[place.row] = hidden[torch.from_numpy(place.at(trained_positions(rows[place.row])))]
         return out
 
     def head(self, name: str = "student", temperature: float = 1.0) -> Head:
@@ -144,7 +145,7 @@ class LocalTrainer:
             logp, entropy = self._read(rows, micro, hidden, temperature)
             batch = batch_of(rows, micro, logp, entropy, segments)
             if deep:
-                batch = with_states(batch, rows, micro, predicting(hidden), self.head(temperature=temperature))
+                batch = with_states(batch, rows, micro, micro.predicting(hidden), self.head(temperature=temperature))
                 batch = self.joined(batch, micro, temperature)
             if annotate is not None:
                 batch = annotate(batch)
@@ -153,7 +154,7 @@ class LocalTrainer:
                 value.backward()  # type: ignore[no-untyped-call]
             mean_entropy = (entropy.detach() * batch.mask).sum() / counts.action_tokens.clamp(min=1)
             parts.append(metrics | {"entropy": mean_entropy})
-            members.append([i for i, _, _ in micro.places])
+            members.append([place.row for place in micro.places])
         merged, trained = merge_metrics(parts), self._masters.trained
         total = torch.nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])
         if is_bad(merged) or not torch.isfinite(total):
@@ -181,7 +182,7 @@ class LocalTrainer:
 
     def _states(self, micro: Micro) -> torch.Tensor:
         """Hidden states [R·T, D] after the final norm."""
-        longest, device = max(n for _, _, n in micro.places), self.config.device
+        longest, device = max(place.skip + place.n for place in micro.places), self.config.device
         if self.traits.window is not None and longest > self.traits.window:
             raise UserError(
                 f"rollout.max_tokens must not exceed the model's sliding window of {self.traits.window} tokens: got a "
@@ -197,12 +198,13 @@ class LocalTrainer:
         self, rows: Sequence[Row], micro: Micro, hidden: torch.Tensor, temperature: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
         wanted = np.zeros(micro.segment.numel(), dtype=np.bool_)
-        for i, start, n in micro.places:
-            wanted[start : start + n] = rows[i].mask
+        for place in micro.places:
+            wanted[place.flat] = rows[place.row].mask[place.own]
         device = self.config.device
         logp, entropy = chunked_logprobs(
             hidden, head_weight(self.model), micro.ids.reshape(-1).to(device), micro.segment.to(device),
             temperature / self.traits.scale, torch.from_numpy(wanted).to(device), self.config.chunk_tokens,
+            micro.source.to(device),
         )  # fmt: skip
         return logp.cpu(), entropy.cpu()
 

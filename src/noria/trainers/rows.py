@@ -1,8 +1,4 @@
-"""Rows: one rollout as arrays, and packing of rows into rectangular micro-batches.
-
-Several rollouts share one line of a micro-batch; a block-diagonal causal mask and positions that restart keep them
-apart, so that the loss of a pack is the sum of the losses of its members.
-"""
+"""Rows: one rollout as arrays, and what a loss sees of those that a micro-batch holds."""
 
 from __future__ import annotations
 
@@ -16,6 +12,7 @@ from numpy.typing import NDArray
 
 from noria.losses.base import Batch
 from noria.losses.states import Head, TeacherStates
+from noria.trainers.packing import Micro, Place
 
 
 @dataclass(slots=True)
@@ -93,90 +90,20 @@ class Row:
     def __len__(self) -> int:
         return len(self.ids)
 
-
-@dataclass(frozen=True, slots=True)
-class Micro:
-    """One rectangular micro-batch of R lines and T columns.
-
-    `attention` is bool [R, 1, T, T]; `segment` is flat [R·T], the index of the row in the global batch, -1 on padding;
-    `places` says for each member (row index, flat start, length).
-    """
-
-    ids: torch.Tensor
-    positions: torch.Tensor
-    attention: torch.Tensor
-    segment: torch.Tensor
-    places: tuple[tuple[int, int, int], ...]
-
-
-def pack(lengths: Sequence[int], line_tokens: int) -> list[list[int]]:
-    """First-fit decreasing: indices of rows for each line. A row longer than a line gets one of its own."""
-    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
-    lines: list[list[int]] = []
-    rooms: list[int] = []
-    for i in order:
-        for k, room in enumerate(rooms):
-            if lengths[i] <= room:
-                lines[k].append(i)
-                rooms[k] -= lengths[i]
-                break
-        else:
-            lines.append([i])
-            rooms.append(max(0, line_tokens - lengths[i]))
-    return lines
-
-
-def micro_batches(rows: Sequence[Row], line_tokens: int, tokens: int) -> list[Micro]:
-    """Cut rows into micro-batches of at most `tokens` tokens, padding included (at least one line each).
-
-    Rows with cached states are cut teacher by teacher, so that each teacher's head is read once.
-    """
-    routes = sorted({row.route if row.scored else -1 for row in rows})
-    out: list[Micro] = []
-    for route in routes:
-        members = [i for i, row in enumerate(rows) if (row.route if row.scored else -1) == route]
-        out += _cut(rows, members, line_tokens, tokens)
-    return out
-
-
-def _cut(rows: Sequence[Row], members: Sequence[int], line_tokens: int, tokens: int) -> list[Micro]:
-    lines = [[members[i] for i in line] for line in pack([len(rows[i]) for i in members], line_tokens)]
-    widths = [sum(len(rows[i]) for i in line) for line in lines]
-    order = sorted(range(len(lines)), key=lambda k: -widths[k])
-    out: list[Micro] = []
-    at = 0
-    while at < len(order):
-        width = widths[order[at]]
-        count = max(1, tokens // width)
-        out.append(_rectangle(rows, [lines[k] for k in order[at : at + count]], width))
-        at += count
-    return out
-
-
-def _rectangle(rows: Sequence[Row], lines: list[list[int]], width: int) -> Micro:
-    shape = (len(lines), width)
-    ids, positions = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    segment = np.full(shape, -1, dtype=np.int64)
-    places = []
-    for r, line in enumerate(lines):
-        start = 0
-        for i in line:
-            n = len(rows[i])
-            part = slice(start, start + n)
-            ids[r, part], positions[r, part], segment[r, part] = rows[i].ids, np.arange(n), i
-            places.append((i, r * width + start, n))
-            start += n
-    seg = torch.from_numpy(segment)
-    causal = torch.ones(width, width, dtype=torch.bool).tril()
-    attention = ((seg[:, :, None] == seg[:, None, :]) & causal)[:, None]
-    return Micro(torch.from_numpy(ids), torch.from_numpy(positions), attention, seg.reshape(-1), tuple(places))
+    def opening(self) -> int:
+        """How many tokens stand before the first one that is trained or compared; 0 where none is."""
+        masks = [self.mask, *(channel.mask for channel in self.channels.values())]
+        firsts = [int(mask.argmax()) for mask in masks if mask.any()]
+        firsts += [int(scored.at.min()) for scored in self.scored if len(scored.at)]
+        return min(firsts, default=0)
 
 
 def flat(rows: Sequence[Row], micro: Micro, name: str, fill: float = 0.0) -> NDArray[np.float64]:
     """The stream `name` of the micro-batch's members, flat [R·T]."""
     out = np.full(micro.segment.numel(), fill, dtype=np.float64)
-    for i, start, n in micro.places:
-        out[start : start + n] = _STREAMS[name](rows[i])
+    for place in micro.places:
+        values = np.broadcast_to(_STREAMS[name](rows[place.row]), len(rows[place.row]))
+        out[place.flat] = values[place.own]
     return out
 
 
@@ -207,7 +134,7 @@ def batch_of(
     index = {"segment": list(segments), "group": [r.group for r in rows], "route": [r.route for r in rows]}
     members = micro.segment.clamp(min=0)
     numbers: dict[str, Any] = {key: torch.tensor(values, dtype=torch.long)[members] for key, values in index.items()}
-    referred = bool(rows) and all(rows[i].logp_ref is not None for i, _, _ in micro.places)
+    referred = bool(rows) and all(rows[place.row].logp_ref is not None for place in micro.places)
     return Batch(
         logp=logp,
         logp_old=stream("logp_old"),
@@ -227,14 +154,14 @@ def batch_of(
 def with_states(batch: Batch, rows: Sequence[Row], micro: Micro, hidden: torch.Tensor, head: Head) -> Batch:
     """The batch with what a loss over the whole vocabulary needs; `hidden` [R·T, D] are those that predict."""
     teachers = []
-    for slot in range(max((len(rows[i].scored) for i, _, _ in micro.places), default=0)):
-        by_head: dict[str, list[tuple[int, int]]] = {}
-        for i, start, _ in micro.places:
-            if slot < len(rows[i].scored):
-                by_head.setdefault(rows[i].scored[slot].head.name, []).append((i, start))
+    for slot in range(max((len(rows[place.row].scored) for place in micro.places), default=0)):
+        by_head: dict[str, list[Place]] = {}
+        for place in micro.places:
+            if slot < len(rows[place.row].scored):
+                by_head.setdefault(rows[place.row].scored[slot].head.name, []).append(place)
         for members in by_head.values():
-            found = [rows[i].scored[slot] for i, _ in members]
-            at = [start + scored.at for scored, (_, start) in zip(found, members, strict=True)]
+            found = [rows[place.row].scored[slot] for place in members]
+            at = [place.at(scored.at) for place, scored in zip(members, found, strict=True)]
             shares = np.repeat([scored.share for scored in found], [len(where) for where in at])
             teachers.append(
                 TeacherStates(
