@@ -89,22 +89,26 @@ def test_what_is_trained_or_compared_is_not_shared() -> None:
 
 
 def trainer_of(model: Any, line_tokens: int) -> LocalTrainer:
-    """A trainer in float64; with `line_tokens` 0 each row has a line of its own."""
-    trainer = LocalTrainer(Config(line_tokens=line_tokens or 16, chunk_tokens=16), copy.deepcopy(model).double())
+    """A trainer; with `line_tokens` 0 each row has a line of its own."""
+    trainer = LocalTrainer(Config(line_tokens=line_tokens or 16, chunk_tokens=16), copy.deepcopy(model))
     trainer._line_tokens = line_tokens
     trainer.configure(1e-2, (0.9, 0.99), 0.0, 0.0)
     return trainer
 
 
-@pytest.mark.parametrize("name", ["qwen3", "llama", "qwen3_moe"])
-def test_scores_states_and_gradients_are_those_of_rows_alone(name: str) -> None:
+# The products of a mixture's experts have no float64.
+@pytest.mark.parametrize(
+    ("name", "dtype", "error"),
+    [("qwen3", torch.float64, 1e-6), ("llama", torch.float64, 1e-6), ("qwen3_moe", torch.float32, 2e-4)],
+)
+def test_scores_states_and_gradients_are_those_of_rows_alone(name: str, dtype: torch.dtype, error: float) -> None:
     rows = rows_of([(6, [4, 3, 2, 5]), (1, [3, 3]), (5, [1, 7]), (0, [4])], seed=3)
-    model, teacher = tiny_model(name), trainer_of(tiny_model(name, seed=1), 0)
+    model, teacher = tiny_model(name).to(dtype), trainer_of(tiny_model(name, seed=1).to(dtype), 0)
     wanted, got = trainer_of(model, 0), trainer_of(model, 64)
     for mine, other in zip(got.score(rows), wanted.score(rows), strict=True):
-        assert np.allclose(mine, other, atol=1e-6)
+        assert np.allclose(mine, other, atol=error)
     for mine, other in zip(got.states(rows), wanted.states(rows), strict=True):
-        assert torch.allclose(mine, other, atol=1e-6)
+        assert torch.allclose(mine, other, atol=error)
     for row, states in zip(rows, teacher.states(rows), strict=True):
         row.scored = [Scored(teacher.head("teacher"), states, trained_positions(row))]
     terms = {"clipped": clipped.build(clipped.Config()), "reverse_kl": reverse_kl.build(reverse_kl.Config())}
@@ -114,7 +118,7 @@ def test_scores_states_and_gradients_are_those_of_rows_alone(name: str) -> None:
         grads = {name: p.grad.clone() for name, p in trainer.model.named_parameters() if p.grad is not None}
         found.append((facts, grads))
     (facts, grads), (other_facts, other_grads) = found
-    assert facts == pytest.approx(other_facts, abs=1e-6)
+    assert facts == pytest.approx(other_facts, abs=error)
     assert grads.keys() == other_grads.keys()
-    assert all(torch.allclose(grads[name], other_grads[name], atol=1e-6) for name in grads)
+    assert all(torch.allclose(grads[name], other_grads[name], atol=error) for name in grads)
     assert max(float(grad.abs().max()) for grad in grads.values()) > 1e-3
