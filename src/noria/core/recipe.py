@@ -41,7 +41,7 @@ class Recipe(Table):
 
     name: str = Field(pattern=NAME, description="of the recipe; run folders begin with it")
     rounds: int = Field(default=1, ge=1, description="closed-loop rounds")
-    seed: int = Field(default=0, ge=0, description="every random draw of the run derives from it")
+    seed: int = Field(default=0, ge=0, le=2**63 - 1, description="every random draw of the run derives from it")
     runs_dir: str = Field(default="runs", description="folder that run folders are made in")
     student: Student = Field(default_factory=Student, description="the model that is improved")
     executor: ExecutorTable = Field(default_factory=ExecutorTable, description="where workers run")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from noria.core.recipe import Recipe
 
 
+#: Tasks that a phase may draw: they are made before it begins.
+MOST_GROUPS = 10**7
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_-]*$")
 
 
@@ -125,6 +127,12 @@ def _worlds(recipe: Recipe, path: str, worlds: list[str] | None) -> list[str]:
 
 
 def _arithmetic(path: str, phase: Sampled) -> list[str]:
+    groups = phase.steps * phase.prompts_per_step * (1 + phase.max_refills)
+    if groups > MOST_GROUPS:
+        return [
+            f"{path}.steps * {path}.prompts_per_step * (1 + {path}.max_refills) must be at most {MOST_GROUPS}, the "
+            f"tasks that are drawn: got {groups} - lower steps"
+        ]
     rollouts = phase.prompts_per_step * phase.rollouts_per_prompt
     if rollouts % phase.minibatches == 0:
         return []

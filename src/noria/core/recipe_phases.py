@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from noria.core.phase_checks import check_auxiliary, check_losses, check_use
-from noria.core.recipe_tables import LossTable, Table, make_config
+from noria.core.recipe_tables import LossTable, OpenTable, Table, make_config
 
 
 class Optimised(Table):
@@ -29,14 +29,14 @@ class Optimised(Table):
     tokens_per_micro_batch: int = Field(
         default=4096,
         ge=1,
+        le=10**9,
         description="tokens of a forward pass, padding included; changes memory and speed, not the gradient",
     )
 
 
-class SignalTable(BaseModel):
+class SignalTable(OpenTable):
     """One further signal of a phase, by name; every key besides `type` belongs to the signal."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
     type: str | None = Field(default=None, description="module of signals/; None = the table's own name")
 
     @property
@@ -70,7 +70,7 @@ class SftPhase(Optimised):
     steps: int = Field(default=60, ge=0, description="optimiser steps; 0 skips the phase")
     schedule: Literal["constant", "cosine"] = Field(default="cosine", description="of the learning rate over the steps")
     tokens_per_step: int = Field(
-        default=8192, ge=1, description="tokens of one optimiser step, packed, prompt included"
+        default=8192, ge=1, le=10**9, description="tokens of one optimiser step, packed, prompt included"
     )
     teacher_share: float = Field(
         default=0.5,

@@ -82,6 +82,8 @@ def _value_line(dotted: str, error: Any) -> str:
         return (
             f"{dotted} must begin with a letter and hold letters, digits, '.', '_' and '-' only: got {got!r}"
         )
+    if kind == "less_than_equal":
+        return f"{dotted} must be at most {context['le']}: got {got!r} - lower it"
     rule = error["msg"][:1].lower() + error["msg"][1:]
     rule = rule.removeprefix("input should be ").removeprefix("value should be ")
     return f"{dotted} must be {rule}: got {got!r}"

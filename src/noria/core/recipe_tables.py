@@ -8,22 +8,33 @@ from typing import Any, ClassVar, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field
 
 from noria.core import registry
+from noria.core.config import Checked
 from noria.core.errors import UserError
 
 ConfigClass = type[BaseModel]
 NAME = r"^[A-Za-z][A-Za-z0-9_.-]*$"
 
 
-class Table(BaseModel):
-    """Base of every table: unknown keys are refused, values are not changed after loading."""
+class Table(Checked):
+    """Base of every table: unknown keys are refused, values are not converted and not changed after loading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(strict=True)
+
+    @classmethod
+    def largest(cls) -> int:
+        """Steps, tasks, prompts and the like; what counts tokens has a bound of its own."""
+        return 10**6
 
 
-class Plug(BaseModel):
+class OpenTable(Checked):
+    """A table whose further keys belong to a plug-in's own `Config`."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class Plug(OpenTable):
     """A table that names a plug-in by `type`; every other key belongs to the plug-in's own `Config`."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
     folder: ClassVar[str]
 
     type: str = Field(description="name of a module in the folder, or a dotted name of your own module")
@@ -113,10 +124,9 @@ class EnvTable(Plug):
     folder: ClassVar[str] = "envs"
 
 
-class LossTable(BaseModel):
+class LossTable(OpenTable):
     """One loss term: `coef` weighs it, the other keys belong to the loss."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
     coef: float = Field(default=1.0, description="factor of the term in the sum; 0 = not computed")
 
     @property

@@ -7,18 +7,18 @@ import os
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
+from noria.core.config import Checked
 from noria.core.errors import UserError
 
 if TYPE_CHECKING:
     import openai
 
 
-class ServerConfig(BaseModel):
+class ServerConfig(Checked):
     """Where a server is and what it is asked for."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     base_url: str = Field(description="address of the server up to and with /v1")
     model: str = Field(min_length=1, description="name of the model, as the server lists it")
     api_key_env: str = Field(

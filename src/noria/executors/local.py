@@ -16,16 +16,16 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from noria.core.config import Checked
 from noria.core.errors import EngineError
 from noria.core.protocols import Service
 
 
-class Config(BaseModel):
+class Config(Checked):
     """Processes of this machine."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     type: Literal["local"] = "local"
     workers: int = Field(2, ge=1, description="worker processes, each with one thread")
     start: Literal["spawn", "fork"] = Field(

@@ -17,8 +17,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from noria.core.config import Checked
 from noria.core.errors import EngineError, UserError, boundary
 from noria.core.protocols import Service
 
@@ -28,10 +29,9 @@ GRACE_S = 3.0
 LOOPBACK = "127.0.0.2"
 
 
-class Config(BaseModel):
+class Config(Checked):
     """Actors of a Ray cluster."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     type: Literal["ray"] = "ray"
     workers: int = Field(2, ge=1, description="actors, each with one thread for its service")
     address: str = Field(

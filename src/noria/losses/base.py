@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from noria.core.config import Checked
 from noria.losses.states import Head, TeacherStates
 
 if TYPE_CHECKING:
@@ -223,10 +224,8 @@ def teacher_top(terms: Iterable[Loss]) -> int | None:
     return None if len(known) < len(tops) else max(known, default=0)
 
 
-class LossConfig(BaseModel):
+class LossConfig(Checked):
     """What every loss term can be told about aggregation."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     aggregate: Aggregate = Field(
         default="token",

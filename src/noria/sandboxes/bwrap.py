@@ -16,8 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from noria.core.config import Checked
 from noria.core.errors import SandboxError, UserError
 from noria.core.protocols import TestReport
 from noria.sandboxes import _cgroup, _jail
@@ -27,7 +28,7 @@ from noria.sandboxes._workspace import MemoryWorkspace, run_test, table
 _numbers = itertools.count()
 
 
-class Config(BaseModel):
+class Config(Checked):
     """Limits hold for each of `servers` warm servers, which is how many requests run at the same time.
 
     `memory_mb` covers all processes of a request and their files where control groups can be made, else each
@@ -35,7 +36,6 @@ class Config(BaseModel):
     /dev/shm. `readonly` names further host paths to show inside, at the same place.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["bwrap"]
     memory_mb: int = Field(default=512, ge=64)

@@ -16,20 +16,20 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from noria.core.config import Checked
 from noria.core.protocols import TestReport
 from noria.sandboxes._client import SCRIPTS, Pool, Server
 from noria.sandboxes._workspace import MemoryWorkspace, run_test, table
 
 
-class Config(BaseModel):
+class Config(Checked):
     """`memory_mb` limits the address space of each process, `disk_mb` the size of a file and a workspace.
 
     No test run gets more than `timeout_s`.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["process"]
     memory_mb: int = Field(default=512, ge=64)

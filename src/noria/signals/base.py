@@ -12,7 +12,8 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+
+from noria.core.config import Checked
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -106,10 +107,8 @@ class Stateful(Protocol):
     def restore(self, state: Mapping[str, Any]) -> None: ...
 
 
-class SignalConfig(BaseModel):
+class SignalConfig(Checked):
     """Frozen, and refuses keys it does not know."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def known(rewards: Sequence[float | None]) -> tuple[Bools, Floats]:

@@ -17,6 +17,7 @@ class Config(SignalConfig):
     window: int = Field(default=16, ge=1, description="Trained tokens per window, W (16: ours).")
     tau: float = Field(
         default=1.0,
+        allow_inf_nan=True,
         description="Takeover where a window's mean of log pi - log pi_T exceeds this; inf = never, -inf = at once.",
     )
     max_new_tokens: int = Field(default=64, ge=1, description="Tokens of the teacher's own message at most.")

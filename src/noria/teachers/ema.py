@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from noria.core.config import Checked
 from noria.teachers._scoring import Moving, Student
 
 #: It has probabilities, so it can be the route of a distillation.
@@ -14,10 +15,9 @@ SCORES_TOKENS = True
 GIVES_STATES = True
 
 
-class Config(BaseModel):
+class Config(Checked):
     """How it moves: teacher = decay * teacher + (1 - decay) * student."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     type: Literal["ema"] = "ema"
     decay: float = Field(
         default=0.995, ge=0, lt=1, description="share of itself that it keeps (TT-OPD 2605.02943: 0.995)"

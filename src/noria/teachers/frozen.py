@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from noria.core.config import Checked
 from noria.teachers._scoring import Student
 
 #: It has probabilities, so it can be the route of a distillation.
@@ -16,10 +17,9 @@ SCORES_TOKENS = True
 GIVES_STATES = True
 
 
-class Config(BaseModel):
+class Config(Checked):
     """Where it is."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     type: Literal["frozen"] = "frozen"
     path: str = Field(description="folder of the checkpoint")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from noria.core.config import Checked
 from noria.core.errors import UserError
 from noria.core.protocols import Policy, World
 from noria.core.types import Task
@@ -14,10 +15,9 @@ from noria.core.types import Task
 SCORES_TOKENS = False
 
 
-class Config(BaseModel):
+class Config(Checked):
     """Which strategy."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     type: Literal["scripted"] = "scripted"
     strategy: str = Field(description="name of a strategy that every world of the recipe has")
 

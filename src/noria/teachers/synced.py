@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from noria.core.config import Checked
 from noria.teachers._scoring import Moving, Student
 
 #: It has probabilities, so it can be the route of a distillation.
@@ -14,10 +15,9 @@ SCORES_TOKENS = True
 GIVES_STATES = True
 
 
-class Config(BaseModel):
+class Config(Checked):
     """How often it is taken anew."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     type: Literal["synced"] = "synced"
     every: int = Field(default=0, ge=0, description="steps between copies; 0 = one copy, at the start of the phase")
 

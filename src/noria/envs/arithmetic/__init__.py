@@ -13,8 +13,9 @@ from functools import partial
 from itertools import islice
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from noria.core.config import Checked
 from noria.core.errors import PolicyError, UserError
 from noria.core.protocols import Policy, Sandbox
 from noria.core.types import Message, Observation, Outcome, Split, Task
@@ -46,13 +47,11 @@ _ADVICE: dict[str, tuple[str, ...]] = {
 }
 
 
-class Config(BaseModel):
+class Config(Checked):
     """Options of the world `arithmetic`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     type: Literal["arithmetic"] = "arithmetic"
-    tasks: int = Field(default=256, ge=1, description="training tasks of a round")
+    tasks: int = Field(default=256, ge=1, le=10**6, description="training tasks of a round")
     datasets: tuple[draws.Dataset, ...] = Field(
         default=("chain_sum", "leg_counting"), min_length=1, description="gym datasets, in turn"
     )

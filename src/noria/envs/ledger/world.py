@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from noria.core.config import Checked
 from noria.core.errors import PolicyError
 from noria.core.protocols import Policy, Sandbox
 from noria.core.types import Message, Observation, Outcome, Split, Task
@@ -88,13 +89,11 @@ ADVICE: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Config(BaseModel):
+class Config(Checked):
     """A small bank: accounts with a balance, a status and a limit."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     type: Literal["ledger"] = "ledger"
-    tasks: int = Field(default=256, ge=1, description="training tasks of a round")
+    tasks: int = Field(default=256, ge=1, le=10**6, description="training tasks of a round")
     frozen_share: float = Field(
         default=0.7, ge=0.0, le=1.0, description="share of tasks where an account that takes part is frozen"
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from noria.core.config import Checked
 from noria.core.errors import PolicyError, SandboxError, UserError
 from noria.core.protocols import Policy, Sandbox, TestReport
 from noria.core.types import Message, Observation, Outcome, Split, Task
@@ -51,16 +52,12 @@ _ADVICE_FOR: Mapping[str, str] = {
 }  # fmt: skip
 
 
-class Config(BaseModel):
+class Config(Checked):
     """`tasks` training tasks of a round; a test run is stopped after `test_timeout_s` seconds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     type: Literal["microswe"]
-    tasks: int = Field(default=256, ge=1, description="training tasks of a round")
-    test_timeout_s: float = Field(
-        default=2.0, gt=0, allow_inf_nan=False, description="wall clock of one test run in seconds"
-    )
+    tasks: int = Field(default=256, ge=1, le=10**6, description="training tasks of a round")
+    test_timeout_s: float = Field(default=2.0, gt=0, description="wall clock of one test run in seconds")
 
 
 class MicroSweEpisode:
