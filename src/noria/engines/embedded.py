@@ -21,9 +21,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from transformers.cache_utils import Cache
 
+from noria.core.config import Checked
 from noria.core.errors import EngineError, UserError
 from noria.core.protocols import Completion
 from noria.engines._dense import dense
@@ -36,10 +37,9 @@ from noria.models.traits import ATTENTION, layers_of, probe
 LINEAR = {"linear_attention"}
 
 
-class Config(BaseModel):
+class Config(Checked):
     """Embedded engine: decodes in this process with torch and transformers."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     type: Literal["embedded"] = "embedded"
     slots: int = Field(96, ge=1, description="sequences decoded at once in one process")
     max_tokens: int = Field(448, ge=16, description="longest sequence, prompt included, in tokens")

@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from transformers import DynamicCache
 
+from noria.core.config import Checked
 from noria.core.protocols import Completion
 from noria.engines.embedded import Config as EmbeddedConfig
 from noria.engines.embedded import EmbeddedEngine
 from noria.models.load import Dtype, load_model
 
 
-class Config(BaseModel):
+class Config(Checked):
     """Transformers engine: decodes any causal LM in this process with the model's own cache."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     type: Literal["transformers"] = "transformers"
     slots: int = Field(16, ge=1, description="sequences in flight at once in one process")
     max_tokens: int = Field(448, ge=16, description="longest sequence, prompt included, in tokens")

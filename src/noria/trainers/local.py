@@ -11,8 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from noria.core.config import Checked
 from noria.core.errors import UserError
 from noria.losses.base import Batch, Denominators, Loss, merge_metrics
 from noria.losses.logprobs import chunked_logprobs
@@ -33,10 +34,9 @@ from noria.trainers.rows import Row, batch_of, trained_positions, with_states
 ADAPTER = "adapter"
 
 
-class Config(BaseModel):
+class Config(Checked):
     """A model and its optimiser in this process."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     type: Literal["local"] = "local"
     threads: int = Field(1, ge=1, description="torch threads while rollouts run beside the training")
     alone_threads: int = Field(2, ge=1, description="torch threads while nothing else runs (supervised phases)")
@@ -55,7 +55,7 @@ class Config(BaseModel):
     lora_targets: tuple[str, ...] = Field(
         (), description="ends of names of adapted layers; [] = all linear but the head"
     )
-    lora_seed: int = Field(0, ge=0, description="of the adapter's first values")
+    lora_seed: int = Field(0, ge=0, le=2**63 - 1, description="of the adapter's first values")
 
     @model_validator(mode="after")
     def _adapter_is_meant(self) -> Config:
