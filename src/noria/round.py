@@ -71,7 +71,8 @@ def run_round(ctx: Context) -> Path:
         evaluate(ctx, model.label, model.folder, model.worlds, unseen=model.label == "final")
         models.append(model)
     collect(ctx, ["weak", *(model.label for model in models)])
-    whole = [model for model in models if set(model.worlds) == set(ctx.worlds)]
+    # Where there is one world its expert is judged on all of them too, and is no candidate.
+    whole = [model for model in models if not model.split]
     verdict = gate.refuse(ctx, failure) if failure else gate.run(ctx, whole[-1].label if whole else "weak")
     ctx.run.event("verdict", round=ctx.round, promoted=verdict.promoted, reason=verdict.reason)
     return whole[-1].folder if verdict.promoted else ctx.weak

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from noria.core import registry
 from noria.core.errors import UserError
+from noria.core.order_checks import order
 from noria.core.phase_checks import said
 from noria.core.recipe_phases import Distilled, EfficiencyPhase, JointPhase, Optimised, Sampled
 from noria.core.recipe_tables import EngineTable
@@ -29,6 +30,7 @@ def problems(recipe: Recipe) -> list[str]:
         + _supervisor(recipe)
         + _engine(recipe)
         + _worlds(recipe, "gate.protected", recipe.gate.protected)
+        + order(recipe)
     )
     for name, phase in recipe.phase.items():
         path = f"phase.{name}"
@@ -151,12 +153,12 @@ def _route(recipe: Recipe, name: str, phase: Distilled) -> list[str]:
     path = f"phase.{name}.route"
     if isinstance(phase.route, dict):
         return _table(recipe, path, phase, phase.route)
-    order = list(recipe.phase)
-    earlier = [other for other in order[: order.index(name)] if recipe.phase[other].split_by]
+    names = list(recipe.phase)
+    earlier = [other for other in names[: names.index(name)] if recipe.phase[other].split_by]
     if phase.route in earlier:
         return _experts(recipe, name, phase, phase.route)
     if phase.route in recipe.phase and phase.route not in recipe.teachers:
-        if order.index(phase.route) >= order.index(name):
+        if names.index(phase.route) >= names.index(name):
             return [f"{path} must name an earlier phase: got {phase.route!r} - move phase.{phase.route} above it"]
         return [f'{path} names phase.{phase.route}, which trains one model - set phase.{phase.route}.split_by = "env"']
     if phase.route in recipe.teachers:

@@ -14,9 +14,7 @@ from pydantic_core import PydanticUndefined
 from noria.core.errors import UserError
 from noria.core.registry import nearest
 
-_AT = re.compile(
-    r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$", re.DOTALL
-)
+_AT = re.compile(r"^(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)$", re.DOTALL)
 _KEY = re.compile(r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$")
 
 
@@ -41,9 +39,7 @@ def read_toml(file: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise UserError(f"recipe file must exist: got {str(file)!r}{_near_file(file)}") from None
     except IsADirectoryError:
-        raise UserError(
-            f"recipe file must be a file: got the folder {str(file)!r}{_near_file(file)}"
-        ) from None
+        raise UserError(f"recipe file must be a file: got the folder {str(file)!r}{_near_file(file)}") from None
     except PermissionError:
         raise UserError(f"recipe file must be readable: got {str(file)!r} - change its permissions") from None
     except UnicodeDecodeError as fault:
@@ -70,18 +66,14 @@ def override(data: dict[str, Any], text: str, root: type[BaseModel]) -> dict[str
         at = at.get(part, {})
         if not isinstance(at, dict):
             path = ".".join(parts[:depth])
-            raise UserError(
-                f"{key} cannot be set: {path} is the value {at!r}, not a table - set {path} itself"
-            )
+            raise UserError(f"{key} cannot be set: {path} is the value {at!r}, not a table - set {path} itself")
     patch: Any = _value(value.strip())
     for part in reversed(parts):
         patch = {part: patch}
     return merge(data, patch, root, ())
 
 
-def merge(
-    base: dict[str, Any], over: dict[str, Any], root: type[BaseModel], path: tuple[str, ...]
-) -> dict[str, Any]:
+def merge(base: dict[str, Any], over: dict[str, Any], root: type[BaseModel], path: tuple[str, ...]) -> dict[str, Any]:
     """`over` laid on `base`; neither is changed."""
     out = dict(base)
     for key, value in over.items():
@@ -121,7 +113,8 @@ def _toml_fault(file: Path, text: str, message: str) -> str:
     if line is None:
         lines = text.split("\n")
         line, column = str(len(lines)), str(len(lines[-1]) + 1)
-    return f"{file} must be valid TOML: line {line}, column {column}: {what[:1].lower()}{what[1:]}"
+    twice = " - two keys have one name: rename one, or remove it" if "overwrite" in what or "twice" in what else ""
+    return f"{file} must be valid TOML: line {line}, column {column}: {what[:1].lower()}{what[1:]}{twice}"
 
 
 def _near_file(file: Path) -> str:

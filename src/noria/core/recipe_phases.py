@@ -9,6 +9,9 @@ from pydantic import Field, model_validator
 from noria.core.phase_checks import check_auxiliary, check_losses, check_use
 from noria.core.recipe_tables import LossTable, OpenTable, Table, make_config
 
+#: A decay rate of AdamW.
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
 
 class Optimised(Table):
     """What every phase has: AdamW, its number of steps, the worlds it draws from."""
@@ -19,9 +22,7 @@ class Optimised(Table):
         default="constant", description="of the learning rate over the steps"
     )
     warmup_steps: int = Field(default=0, ge=0, description="steps of linear warm-up from 0; 0 = none")
-    betas: tuple[float, float] = Field(
-        default=(0.9, 0.99), strict=False, description="AdamW decay rates of the moments"
-    )
+    betas: tuple[Beta, Beta] = Field(default=(0.9, 0.99), strict=False, description="AdamW decay rates of the moments")
     grad_norm: float = Field(default=1.0, ge=0, description="gradient norm is clipped to this; 0 = not clipped")
     weight_decay: float = Field(default=0.0, ge=0, description="AdamW decoupled weight decay")
     envs: list[str] | None = Field(default=None, description="worlds the phase trains on; None = all")
@@ -59,6 +60,12 @@ class Difficulty(Table):
     rollouts: int = Field(default=8, ge=2, description="rollouts of each task; pass_rate is their mean, not pass@k")
     low: float = Field(default=0.1, ge=0, le=1, description="least pass_rate that is kept")
     high: float = Field(default=0.9, ge=0, le=1, description="greatest pass_rate that is kept")
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low must be <= high: got {self.low} and {self.high} - exchange them")
+        return self
 
 
 class SftPhase(Optimised):

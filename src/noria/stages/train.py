@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
@@ -43,11 +44,13 @@ SFT_SAVES = 10
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A trained model of the round: its label in the scores, its checkpoint, the worlds it is judged on."""
+    """A trained model of the round: its label in the scores, its checkpoint, the worlds it is judged on; `split` says
+    that it is one world's expert."""
 
     label: str
     folder: Path
     worlds: tuple[str, ...]
+    split: bool = False
 
 
 def plan(ctx: Context) -> Iterator[tuple[Model, Callable[[], None]]]:
@@ -59,20 +62,22 @@ def plan(ctx: Context) -> Iterator[tuple[Model, Callable[[], None]]]:
     used = {"weak", "final"}
     for i, (name, phase) in enumerate(phases):
         worlds = tuple(phase.envs if phase.envs is not None else ctx.recipe.env)
+        routes = experts.get(phase.route, {}) if isinstance(phase, Distilled) and isinstance(phase.route, str) else {}
         if phase.split_by == "env":
             experts[name] = {}
             for world in worlds:
                 artifact = ctx.name(f"{name}/{world}")
                 experts[name][world] = ctx.run.folder(artifact)
+                label = next(label for label in (f"expert:{world}", f"{name}:{world}") if label not in used)
+                used.add(label)
                 yield (
-                    Model(f"expert:{world}", ctx.run.folder(artifact), (world,)),
-                    _maker(ctx, f"{name}/{world}", phase, base, (world,), {}),
+                    Model(label, ctx.run.folder(artifact), (world,), split=True),
+                    _maker(ctx, f"{name}/{world}", phase, base, (world,), routes),
                 )
             continue
         label = "final" if i == last else _label(name, phase, used)
         used.add(label)
         folder = ctx.run.folder(ctx.name(name))
-        routes = experts.get(phase.route, {}) if isinstance(phase, Distilled) and isinstance(phase.route, str) else {}
         yield Model(label, folder, tuple(ctx.recipe.env)), _maker(ctx, name, phase, base, worlds, routes)
         base = folder
 
@@ -80,7 +85,8 @@ def plan(ctx: Context) -> Iterator[tuple[Model, Callable[[], None]]]:
 def _label(name: str, phase: Phase, used: set[str]) -> str:
     """The name of a model in the scores: what its phase usually makes, else the phase's own name."""
     usual = {"curated": "sft", "teacher_k1": "merged"}.get(phase.signal, name)
-    return next(label for label in (usual, name, f"{name}-model") if label not in used)
+    more = (f"{name}-model{'-again' * k}" for k in count())
+    return next(label for label in chain((usual, name), more) if label not in used)
 
 
 def _maker(
