@@ -22,6 +22,8 @@ Kernel = Callable[["Tensor", "Tensor"], "Tensor"]
 
 #: Tokens whose two sets of logits exist at once.
 CHUNK_TOKENS = 256
+#: Logits of a micro-batch up to which they are kept for the backward pass (16 MiB in float32) and not made again.
+HELD_LOGITS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def divergence(batch: Batch, kernel: Kernel, mix: Kernel | None = None) -> Tenso
         ValueError: the batch has no hidden states.
         UserError: a teacher, or the second policy, has a vocabulary of another size than the student's.
     """
+    import torch
     from torch.utils.checkpoint import checkpoint
 
     hidden, head = batch.need("hidden"), batch.head
@@ -88,7 +91,7 @@ def divergence(batch: Batch, kernel: Kernel, mix: Kernel | None = None) -> Tenso
         raise ValueError("batch must hold the student's head: compute it, the loss term needs hidden states")
     matrix = head.load()
     second, second_matrix = _second(batch, head, matrix) if mix is not None else (None, None)
-    out = batch.logp.where(batch.mask.bool(), batch.logp.new_zeros(())) * 0
+    out = torch.zeros_like(batch.logp)
     for states in batch.teachers:
         keep = batch.mask.bool()[states.positions].nonzero().squeeze(1)
         if not len(keep):
@@ -111,10 +114,14 @@ def divergence(batch: Batch, kernel: Kernel, mix: Kernel | None = None) -> Tenso
             at, other = states.positions[part], states.hidden[part].detach().to(hidden.device)
             at = at.to(hidden.device)
             beside = None if second is None else second[at]
-            value = checkpoint(
-                rows, hidden[at], matrix, beside, second_matrix, other, use_reentrant=False, preserve_rng_state=False
-            )
+            inputs = (hidden[at], matrix, beside, second_matrix, other)
+            if len(keep) * len(matrix) <= HELD_LOGITS:
+                value = rows(*inputs)
+            else:
+                value = checkpoint(rows, *inputs, use_reentrant=False, preserve_rng_state=False)
             out = out.index_add(0, states.positions[part], value.to(out) * states.share[part].to(out.dtype))
+    if not out.requires_grad:  # nothing was compared; the value is still one to call `backward` on
+        out = out + batch.logp.where(batch.mask.bool() & False, batch.logp.new_zeros(())) * 0
     return out
 
 

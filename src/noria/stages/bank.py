@@ -145,11 +145,10 @@ class ModelBank:
                 for row, scores in zip(seen, answers, strict=True)
             ]
         self._load(route)
-        logps = self.scorer.score(seen, self.temperature)
         if not states:
-            return [(logp, None) for logp in logps]
+            return [(logp, None) for logp in self.scorer.score(seen, self.temperature)]
         self._heads[route] = replace(self.scorer.head(name, self.temperature), load=partial(self.head, route))
-        return list(zip(logps, self.scorer.states(seen), strict=True))
+        return list(zip(*self.scorer.score_states(seen, self.temperature), strict=True))
 
     def refer(self, rows: Sequence[Row]) -> None:
         """Fill `logp_ref` of every row from the frozen reference."""

@@ -250,7 +250,8 @@ class Phase:
         facts: dict[str, float] = {"rows": float(len(rows))}
         if not rows:
             return facts
-        for row, logp in zip(rows, self.trainer.score(rows, c.temperature), strict=True):
+        keep = c.tokens_per_micro_batch if c.minibatches == 1 else 0
+        for row, logp in zip(rows, self.trainer.score(rows, c.temperature, keep=keep), strict=True):
             row.logp_old = logp
         facts |= self.signal.prepare(rows)
         self.trainer.set_lr(c.lr * schedule(c, step))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from noria.models.traits import probe
 from noria.trainers.blame import BadStep as BadStep
 from noria.trainers.blame import bad_step, is_bad
 from noria.trainers.channels import Views
+from noria.trainers.forward import Forward, Kept
 from noria.trainers.packing import Micro, micro_batches
 from noria.trainers.precision import Masters, Moments, adamw
 from noria.trainers.rows import Row, batch_of, trained_positions, with_states
@@ -82,9 +83,11 @@ class LocalTrainer:
         self._masters = Masters(p for p in model.parameters() if p.requires_grad)
         # Where a layer carries state along the line, each row has a line of its own.
         self._line_tokens = config.line_tokens if self.traits.packs else 0
+        self._kept: Kept | None = None
 
     def configure(self, lr: float, betas: tuple[float, float], weight_decay: float, grad_norm: float) -> None:
         """Start a fresh AdamW; `grad_norm` 0 leaves gradients unclipped."""
+        self._kept = None
         self.optimiser = adamw(self._masters.trained, lr, betas, weight_decay, self.config.moments)
         self.grad_norm_bound = grad_norm
 
@@ -93,26 +96,43 @@ class LocalTrainer:
         for group in self.optimiser.param_groups:
             group["lr"] = lr
 
-    def score(self, rows: Sequence[Row], temperature: float = 1.0, tokens: int = 8192) -> list[NDArray[np.float64]]:
-        """log pi of each row's tokens [T] in nats where its mask is on, 0 elsewhere. No gradient."""
-        out: list[NDArray[np.float64]] = [np.zeros(len(row)) for row in rows]
+    def score(
+        self, rows: Sequence[Row], temperature: float = 1.0, tokens: int = 8192, keep: int = 0
+    ) -> list[NDArray[np.float64]]:
+        """log pi of each row's tokens [T] in nats where its mask is on, 0 elsewhere. No gradient.
+
+        With `keep` the next thing to come is a step over these rows in micro-batches of `keep` tokens: if one holds them
+        all, the forward pass is kept for it.
+        """
+        self._kept = None
+        micros = micro_batches(rows, self._line_tokens, keep or tokens)
+        if keep and len(micros) == 1 and self.config.checkpointing == "none":
+            forward = self._forward(rows, micros[0], temperature)
+            self._kept = Kept.of(rows, temperature, forward)
+            return _of_rows(rows, [(micros[0], forward.logp.detach())])
         with torch.inference_mode():
-            for micro in micro_batches(rows, self._line_tokens, tokens):
-                logp, _ = self._read(rows, micro, self._states(micro), temperature)
-                values = logp.double().numpy()
-                for place in micro.places:
-                    out[place.row][place.own] = values[place.flat]
-        return out
+            passes = ((micro, self._forward(rows, micro, temperature).logp) for micro in micros)
+            return _of_rows(rows, passes)
 
     def states(self, rows: Sequence[Row], tokens: int = 8192) -> list[torch.Tensor]:
         """The hidden states [n, D] that predict each row's n masked tokens (but a first one). No gradient."""
-        out: list[torch.Tensor] = [torch.empty(0)] * len(rows)
+        return self.score_states(rows, None, tokens)[1]
+
+    def score_states(
+        self, rows: Sequence[Row], temperature: float | None, tokens: int = 8192
+    ) -> tuple[list[NDArray[np.float64]], list[torch.Tensor]]:
+        """`score` and `states` of one forward pass; without a temperature the states alone."""
+        found: list[torch.Tensor] = [torch.empty(0)] * len(rows)
+        passes: list[tuple[Micro, torch.Tensor]] = []
         with torch.no_grad():
             for micro in micro_batches(rows, self._line_tokens, tokens):
-                hidden = micro.predicting(self._states(micro))
+                hidden = self._states(micro)
+                if temperature is not None:
+                    passes.append((micro, self._read(rows, micro, hidden, temperature)[0]))
+                hidden = micro.predicting(hidden)
                 for place in micro.places:
-                    out[place.row] = hidden[torch.from_numpy(place.at(trained_positions(rows[place.row])))]
-        return out
+                    found[place.row] = hidden[torch.from_numpy(place.at(trained_positions(rows[place.row])))]
+        return _of_rows(rows, passes), found
 
     def head(self, name: str = "student", temperature: float = 1.0) -> Head:
         """How this model's hidden states become logits."""
@@ -133,6 +153,13 @@ class LocalTrainer:
         current policy). Returns metrics over the batch.
         """
         assert self.optimiser is not None
+        kept, self._kept = self._kept, None
+        if kept is not None and kept.serves(rows, temperature):
+            rows, passes = kept.rows, iter([kept.forward])
+        else:
+            micros = micro_batches(rows, self._line_tokens, tokens)
+            passes = (self._forward(rows, micro, temperature) for micro in micros)
+        del kept  # its pass may go as soon as it is used
         segments = range(len(rows))
         counts = denominators(rows)
         views = Views(rows, terms, counts)
@@ -140,17 +167,17 @@ class LocalTrainer:
         parts: list[dict[str, torch.Tensor]] = []
         members: list[list[int]] = []
         self.optimiser.zero_grad(set_to_none=True)
-        for micro in micro_batches(rows, self._line_tokens, tokens):
-            hidden = self._states(micro)
-            logp, entropy = self._read(rows, micro, hidden, temperature)
-            batch = batch_of(rows, micro, logp, entropy, segments)
+        for forward in passes:
+            micro, entropy = forward.micro, forward.entropy
+            batch = batch_of(rows, micro, forward.logp, entropy, segments)
             if deep:
-                batch = with_states(batch, rows, micro, micro.predicting(hidden), self.head(temperature=temperature))
+                hidden = micro.predicting(forward.hidden)
+                batch = with_states(batch, rows, micro, hidden, self.head(temperature=temperature))
                 batch = self.joined(batch, micro, temperature)
             if annotate is not None:
                 batch = annotate(batch)
             value, metrics = objective(terms, coefficients, views.batches(micro, batch))
-            if value is not None:
+            if value is not None and value.requires_grad:
                 value.backward()  # type: ignore[no-untyped-call]
             mean_entropy = (entropy.detach() * batch.mask).sum() / counts.action_tokens.clamp(min=1)
             parts.append(metrics | {"entropy": mean_entropy})
@@ -179,6 +206,10 @@ class LocalTrainer:
         self.optimiser.step()
         self._masters.publish()
         return float(total)
+
+    def _forward(self, rows: Sequence[Row], micro: Micro, temperature: float) -> Forward:
+        hidden = self._states(micro)
+        return Forward(micro, hidden, *self._read(rows, micro, hidden, temperature))
 
     def _states(self, micro: Micro) -> torch.Tensor:
         """Hidden states [R·T, D] after the final norm."""
@@ -220,6 +251,7 @@ class LocalTrainer:
         """
         from safetensors.torch import load
 
+        self._kept = None
         weights.load_into(self.model, load(data))
         self._masters.adopt()
 
@@ -239,6 +271,7 @@ class LocalTrainer:
             ValueError: the state is of another model, or of one with another adapter.
         """
         assert self.optimiser is not None
+        self._kept = None
         if state["weights"] is not None:
             self.load_weights(state["weights"])
         else:
@@ -254,6 +287,16 @@ class LocalTrainer:
         weights.write(self.model, folder, like)
         if self.config.lora_rank:
             lora.save_adapter(self.model, folder / ADAPTER)
+
+
+def _of_rows(rows: Sequence[Row], passes: Iterable[tuple[Micro, torch.Tensor]]) -> list[NDArray[np.float64]]:
+    """Flat log-probabilities of micro-batches as one array [T] per row; 0 where no pass has any."""
+    out: list[NDArray[np.float64]] = [np.zeros(len(row)) for row in rows]
+    for micro, logp in passes:
+        values = logp.double().numpy()
+        for place in micro.places:
+            out[place.row][place.own] = values[place.flat]
+    return out
 
 
 def denominators(rows: Sequence[Row]) -> Denominators:
