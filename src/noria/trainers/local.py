@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -101,8 +101,8 @@ class LocalTrainer:
     ) -> list[NDArray[np.float64]]:
         """log pi of each row's tokens [T] in nats where its mask is on, 0 elsewhere. No gradient.
 
-        With `keep` the next thing to come is a step over these rows in micro-batches of `keep` tokens: if one holds them
-        all, the forward pass is kept for it.
+        With `keep` the next thing to come is a step over these rows in micro-batches of `keep` tokens: if one holds
+        them all, the forward pass is kept for it.
         """
         self._kept = None
         micros = micro_batches(rows, self._line_tokens, keep or tokens)
