@@ -101,8 +101,8 @@ class LocalTrainer:
     ) -> list[NDArray[np.float64]]:
         """log pi of each row's tokens [T] in nats where its mask is on, 0 elsewhere. No gradient.
 
-        With `keep` the next thing to come is a step over these rows in micro-batches of `keep` tokens: if one holds
-        them all, the forward pass is kept for it.
+        With `keep` a step over these rows comes next, in micro-batches of `keep` tokens: if one holds them all, the
+        forward pass is kept for it.
         """
         self._kept = None
         micros = micro_batches(rows, self._line_tokens, keep or tokens)
