@@ -11,8 +11,12 @@ from survival.driver import Order
 from test_survival import PATIENCE_S, Driver, killed, steps, tiny_model, weights
 
 from noria.core import recipe as recipes
+from noria.core.errors import UserError
 from noria.core.store import Run
+from noria.stages import teach
 from noria.stages.checkpoint import load_state
+from noria.stages.context import Context
+from noria.tokens.renderer import Renderer
 
 STEPS = 4
 RECIPE = """
@@ -94,3 +98,10 @@ def test_both_survive_a_kill_inside_the_phase(
     driver.finish(Order(str(run.path)))
     assert steps(run) == steps(calm)
     assert weights(run) == weights(calm)
+
+
+def test_a_second_policy_that_is_not_there_is_told_before_the_round(models: dict[str, Path], tmp_path: Path) -> None:
+    run = new_run(tmp_path, {**models, "second": tmp_path / "nowhere"})
+    ctx = Context(run.recipe(), run, 1, models["anchor"], {}, Renderer.load(models["anchor"]), None)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"phase\.toss\.auxiliary\.model must be builtin:tiny or a checkpoint folder"):
+        teach.check_teachers(ctx)

@@ -45,6 +45,11 @@ def kl(logp: Tensor, logq: Tensor) -> Tensor:
     return (logp.exp() * (logp - logq)).sum(-1)
 
 
+def reverse(mine: Tensor, theirs: Tensor) -> Tensor:
+    """KL(pi || pi_T) for each row of two logits [C, V]."""
+    return kl(mine.log_softmax(-1), theirs.log_softmax(-1))
+
+
 def top_with_tail(logp: Tensor, other: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
     """Both [C, V] reduced to the entries `chosen` [C, K] and one bucket of all others: two [C, K + 1].
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from noria.losses._vocabulary import VocabularyLoss, kl
+from noria.losses._vocabulary import VocabularyLoss, reverse
 from noria.losses.base import Family, LossConfig
 
 if TYPE_CHECKING:
@@ -36,11 +36,8 @@ class Config(LossConfig):
 def build(config: Config) -> VocabularyLoss:
     """The term for one recipe entry."""
 
-    def kernel(mixed: Tensor, theirs: Tensor) -> Tensor:
-        return kl(mixed.log_softmax(-1), theirs.log_softmax(-1))
-
     def mix(mine: Tensor, beside: Tensor) -> Tensor:
         # The log-softmax of the mixture forgets what logits lack of being normalised, so they are mixed as they are.
         return config.weight * mine + (1 - config.weight) * beside
 
-    return VocabularyLoss(config, kernel, mix)
+    return VocabularyLoss(config, reverse, mix)
