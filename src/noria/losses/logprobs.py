@@ -15,6 +15,9 @@ from torch.autograd.function import once_differentiable
 
 from noria.core.errors import UserError
 
+#: A chunk's logits exist once; whatever is computed beside them exists for one of so many parts of them.
+PIECES = 8
+
 
 def prediction_positions(segment: Tensor, wanted: Tensor | None = None) -> Tensor:
     """Positions t (long, ascending) whose token has a predecessor in its own sequence.
@@ -76,7 +79,7 @@ def chunked_logprobs(
     `hidden` [T, D] (after the final norm), `weight` [V, D] (lm_head), `ids` [T], `segment` [T]. Only
     positions in `wanted` (all if None) that have a predecessor are computed, the rest are 0.0. `source` [T] names the
     row at which each token is predicted where that is not the one before it (-1 = none). Logits are
-    recomputed in the backward pass: memory above the inputs is about two chunks of [chunk_tokens, V].
+    recomputed in the backward pass: memory above the inputs is little more than one chunk of [chunk_tokens, V].
     Equals `shift_logprobs`.
     """
     rows = sources(segment) if source is None else source
@@ -117,8 +120,8 @@ class _ChunkedHead(torch.autograd.Function):
             part = slice(start, start + chunk)
             logp = _chunk_logp(hidden[part], weight, temperature)
             picked[part] = logp.gather(1, targets[part, None]).squeeze(1)
-            entropy[part] = logp.exp().mul_(logp).sum(1).neg_()
-            del logp  # or it would live on beside the two blocks of the next chunk
+            entropy[part] = torch.cat([(piece.exp().mul_(piece)).sum(1).neg_() for piece in _pieces(logp)])
+            del logp  # or it would live on beside the next chunk
         ctx.save_for_backward(hidden, weight, targets, entropy)
         return picked, entropy
 
@@ -140,7 +143,7 @@ class _ChunkedHead(torch.autograd.Function):
             if grad_entropy is None:
                 grad.exp_().mul_(-slope)
             else:
-                grad = _with_entropy(grad, slope, entropy[part, None], grad_entropy[part, None])
+                _with_entropy(grad, slope, entropy[part, None], grad_entropy[part, None])
             grad.scatter_add_(1, targets[part, None], slope).div_(ctx.temperature)
             if grad_hidden is not None:
                 grad_hidden[part] = grad.to(weight.dtype) @ weight
@@ -150,16 +153,25 @@ class _ChunkedHead(torch.autograd.Function):
         return grad_hidden, None if grad_weight is None else grad_weight.to(weight.dtype), None, None, None
 
 
-def _with_entropy(logp: Tensor, slope: Tensor, entropy: Tensor, entropy_slope: Tensor) -> Tensor:
-    """-p (slope + (log p + H) entropy_slope) [C, V]; uses `logp` up.
+def _with_entropy(logp: Tensor, slope: Tensor, entropy: Tensor, entropy_slope: Tensor) -> None:
+    """Turn `logp` [C, V] into -p (slope + (log p + H) entropy_slope), in place.
 
     The gradient of slope * log p_y + entropy_slope * H by the logits, but for the slope at y itself:
     d log p_y / dz = onehot(y) - p, d H / dz = -p (log p + H).
     """
-    p = logp.exp().neg_()
-    return p.mul_(logp.add_(entropy).mul_(entropy_slope).add_(slope))
+    for part in zip(*map(_pieces, (logp, slope, entropy, entropy_slope)), strict=True):
+        piece, own_slope, own_entropy, own_entropy_slope = part
+        p = piece.exp().neg_()
+        piece.add_(own_entropy).mul_(own_entropy_slope).add_(own_slope).mul_(p)
 
 
 def _chunk_logp(rows: Tensor, weight: Tensor, temperature: float) -> Tensor:
     scaled = _as_float(rows @ weight.t()).div_(temperature)
-    return scaled.sub_(scaled.logsumexp(1, keepdim=True))
+    for piece in _pieces(scaled):
+        piece.sub_(piece.logsumexp(1, keepdim=True))
+    return scaled
+
+
+def _pieces(block: Tensor) -> tuple[Tensor, ...]:
+    """A block [C, ...] as views of an eighth of its rows each: what is made beside one is that small."""
+    return torch.split(block, max(1, -(-len(block) // PIECES)))
