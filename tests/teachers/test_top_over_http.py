@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,16 @@ from test_distill_over_http import RECIPE, context
 
 from noria.core.errors import UserError
 from noria.core.recipe import load
-from noria.losses import forward_kl_topk, reverse_kl_topk
+from noria.losses import ce, forward_kl_topk, reverse_kl_topk
 from noria.losses.base import Loss
 from noria.stages import teach, train
 from noria.stages.bank import ModelBank
 from noria.stages.worker import Pool
+from noria.teachers._answers import TokenScores
 from noria.teachers.model import Config, ModelTeacher, build
 from noria.tokens.renderer import Renderer
 from noria.trainers import local
-from noria.trainers.rows import Row
+from noria.trainers.rows import Row, own_channel
 
 TERMS: dict[str, Any] = {
     "forward": lambda: forward_kl_topk.build(forward_kl_topk.Config(top_k=8)),
@@ -92,6 +93,42 @@ def test_joint_weights_take_a_server_and_a_folder(teacher: ModelTeacher, tiny_fo
         assert [[scored.share for scored in row.scored] for row in rows] == [[0.25, 0.75]] * len(rows)
         found.append(mine.step(rows, {"forward": term}, {"forward": 1.0})["loss/forward"])
     assert found[0] == pytest.approx(found[1], abs=1e-5)
+
+
+class Sometimes:
+    """A teacher that knows two tokens, and cannot score rows that begin with 9."""
+
+    folder, gold = None, False
+
+    def score(self, rows: Sequence[Sequence[int]], top: int = 0) -> list[TokenScores | None]:
+        assert top == 2
+        known = ((5, -0.5), (6, -1.5))
+        return [
+            None if row[0] == 9 else TokenScores((0.0, *(-1.0,) * (len(row) - 1)), ((), *(known,) * (len(row) - 1)))
+            for row in rows
+        ]
+
+    def check(self, renderer: Any, longest: int, top: int = 0) -> None:
+        assert longest > top
+
+    def data(self) -> bytes:
+        raise AssertionError("it has none")
+
+
+def test_a_row_without_an_answer_has_no_states_and_stays_in_what_else_it_trains(tiny_folder: Path) -> None:
+    mine = student(tiny_folder)
+    bank = ModelBank(mine, [Sometimes()], student=mine)  # type: ignore[list-item]
+    rows = [Row.plain([4, 5, 6, 7], [0, 1, 0, 1], 0), Row.plain([9, 5, 6], [0, 1, 1], 1)]
+    assert bank.score(rows, states=True, top=2) == [rows[1]]
+    assert rows[1].scored == [] and rows[0].scored[0].at.tolist() == [1, 3]
+    assert rows[0].scored[0].hidden.tolist() == [[5.0, 6.0, -0.5, -1.5]] * 2
+    rows[0].channels, rows[1].channels = {"opd": own_channel(rows[0])}, {"ce": own_channel(rows[1])}
+    terms: dict[str, Loss] = {
+        "forward": forward_kl_topk.build(forward_kl_topk.Config(top_k=2)),
+        "ce": ce.build(ce.Config()),
+    }
+    facts = mine.step(rows, terms, {"forward": 1.0, "ce": 1.0})
+    assert facts["loss/forward"] > 0 and facts["loss/ce"] > 0
 
 
 LOSS = "{forward_kl_topk = {top_k = 20}, k1_pg = {coef = 0.1}}"
