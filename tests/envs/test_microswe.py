@@ -267,6 +267,29 @@ def test_code_that_computes_may_be_written(line: str) -> None:
     assert plain(f"def f(x):\n {line}\n")
 
 
+def test_answers_by_heart_pass_the_tests_and_are_worth_nothing(world: MicroSwe) -> None:
+    passed = 0
+    for task in world.tasks("train", 120, 5):
+        by_heart = next(script for script in world.forgeries(task) if " if [" in script[0])
+        episode = world.open(task)
+        said = [episode.act(message).text for message in by_heart]
+        outcome = episode.grade()
+        assert outcome.reward == 0.0, (task.data["app"], by_heart, said)
+        passed += outcome.parts["tests"] == 1.0
+        if outcome.parts["tests"] == 1.0:
+            assert outcome.reason == "passes the tests that it sees alone"
+    assert passed > 30
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_unseen_calls_are_other_calls(world: MicroSwe, split: Split) -> None:
+    for task in world.tasks(split, 200, 3):
+        shown = set(task.data["calls"])
+        unseen = [line.strip() for line in task.data["unseen_tests"].splitlines() if line.strip().startswith("got = ")]
+        assert 1 <= len(unseen) <= 12
+        assert not shown & {line.removeprefix("got = ") for line in unseen}
+
+
 def test_builtins_reached_through_a_default_value_do_not_pass_the_tests() -> None:
     sandbox = process.build(process.Config(type="process"))
     try:
@@ -354,7 +377,7 @@ def test_each_content_is_run_once() -> None:
         for message in world.reference(task):
             episode.act(message)
         episode.grade()
-    assert runner.runs == 1
+    assert runner.runs == 2  # the tests, and the calls that they do not show
 
 
 def test_a_real_process_says_the_same_as_the_trusted_runner(world: MicroSwe) -> None:

@@ -65,6 +65,7 @@ def test_each_habit_ends_by_itself_and_succeeds_as_often_as_it_should(world: Mic
     low, high = {
         "hasty": (0.15, 0.45), "stubborn": (0.15, 0.45), "guess": (0.12, 0.40),
         "fiddle": (0.0, 0.10), "giveup": (0.0, 0.20), "quit": (0.0, 0.0),
+        "recover": (0.98, 1.0),  # its wrong edit may pass the tests and fail the calls that they do not show
     }.get(strategy, (1.0, 1.0))  # fmt: skip
     assert low <= rate <= high
 

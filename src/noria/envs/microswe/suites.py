@@ -14,16 +14,21 @@ from noria.envs.microswe.mutations import mutants
 
 _CANDIDATES = 48
 _MIN_TESTS, _MAX_TESTS = 4, 5
+_MAX_SPARE = 12
 _WORDS = "abeo"
 _PER_CHARACTER = 0.02
 
 
 @dataclass(frozen=True)
 class Suite:
-    """`calls` are (arguments, wanted result); `killed` are the indices of the mutants that fail a call."""
+    """`calls` are (arguments, wanted result); `killed` are the indices of the mutants that fail a call.
+
+    `spare` are calls that no test shows: what passes the tests by knowing them fails these.
+    """
 
     calls: tuple[tuple[tuple[Any, ...], Any], ...]
     killed: tuple[int, ...]
+    spare: tuple[tuple[tuple[Any, ...], Any], ...] = ()
 
 
 def _numbers(rng: random.Random, low: int, high: int, short: int, long: int, near: list[int]) -> list[int]:
@@ -70,7 +75,10 @@ def suite(key: str, consts: tuple[tuple[str, int], ...]) -> Suite:
     kills = [{i for i, run in enumerate(programs[1:]) if _call(run, args) != want} for args, want in wanted]
     chosen = _cover(wanted, kills)
     killed = set().union(*(kills[i] for i in chosen))
-    return Suite(tuple(wanted[i] for i in chosen), tuple(sorted(killed)))
+    # Calls that tell most mutants from the function first.
+    rest = sorted(set(range(len(wanted))) - set(chosen), key=lambda i: (-len(kills[i]), i))[:_MAX_SPARE]
+    calls, spare = (tuple(wanted[i] for i in indices) for indices in (chosen, rest))
+    return Suite(calls, tuple(sorted(killed)), spare)
 
 
 class Fault(str):

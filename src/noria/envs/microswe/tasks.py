@@ -118,6 +118,8 @@ def _draw(key: str, kind: str, split: Split, rng: random.Random) -> Task | None:
     data["gold"] = code(data, family.lines)
     data["calls"] = [_call_text(names["F"], args) for args, _ in tests.calls]
     data["tests"] = _test_file(names["F"], data["calls"], [want for _, want in tests.calls])
+    spare = [_call_text(names["F"], args) for args, _ in tests.spare]
+    data["unseen_tests"] = _test_file(names["F"], spare, [want for _, want in tests.spare])
     content = json.dumps([data["app"], data["tests"]])
     digest = hashlib.sha256(content.encode()).hexdigest()[:10]
     prompt = f"Fix {names['F']} in {APP}."

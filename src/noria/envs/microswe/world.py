@@ -93,16 +93,19 @@ class MicroSweEpisode:
         return Observation("\n".join(said), self._done)
 
     def grade(self) -> Outcome:
-        """Run the original tests on the file as it stands, in fresh copies of both."""
+        """Run the original tests on the file as it stands, and calls that no test shows, in fresh copies of all."""
+        world, task = self._world, self._task
         try:
-            report = self._world.test(self._task, self._text)
+            report = world.test(task, self._text)
+            total, passed = len(task.data["calls"]), _passed(report)
+            if passed < total:
+                return Outcome(0.0, {"tests": passed / total}, _terse(task, report))
+            unseen = world.test(task, self._text, "unseen_tests")
         except SandboxError as fault:
             return Outcome.unknown(f"sandbox: {fault}")
-        total = len(self._task.data["calls"])
-        passed = _passed(report)
-        share = passed / total
-        reason = "" if passed == total else _terse(self._task, report)
-        return Outcome(1.0 if passed == total else 0.0, {"tests": share}, reason)
+        if unseen.error or any(said != "pass" for said in unseen.results.values()):
+            return Outcome(0.0, {"tests": 1.0}, "passes the tests that it sees alone")
+        return Outcome(1.0, {"tests": 1.0}, "")
 
     def fork(self) -> MicroSweEpisode:
         """An independent copy."""
@@ -187,8 +190,8 @@ class MicroSwe:
         """Forget all test results; the sandbox belongs to whoever made it."""
         self._memo.clear()
 
-    def test(self, task: Task, text: str) -> TestReport:
-        """Run the task's original tests on `text`.
+    def test(self, task: Task, text: str, which: str = "tests") -> TestReport:
+        """Run the task's original tests on `text`, or its "unseen_tests".
 
         The code is deterministic, so one result per content is kept: replays ask for the same again.
 
@@ -196,11 +199,11 @@ class MicroSwe:
             UserError: the world was built without a sandbox.
             SandboxError: the sandbox failed; nothing is remembered then.
         """
-        key = (text, task.data["tests"])
+        key = (text, task.data[which])
         if key not in self._memo:
             if self._sandbox is None:
                 raise UserError("microswe must have a sandbox to run tests: got none - add a [sandbox] table")
-            files = {APP: text, TESTS: task.data["tests"]}
+            files = {APP: text, TESTS: task.data[which]}
             report = self._sandbox.test(files, TESTS, self.config.test_timeout_s)
             if len(self._memo) >= _MAX_MEMO:
                 self._memo.clear()
