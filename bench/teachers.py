@@ -21,6 +21,7 @@ import json
 import statistics
 import tempfile
 import time
+import weakref
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -48,14 +49,27 @@ SCALE = 0.01
 class Watched(Frozen):
     """A frozen teacher that counts, whenever it is loaded, the models that are held for scoring."""
 
-    def __init__(self, folder: Path, student: LocalTrainer, seen: list[int]) -> None:
+    def __init__(self, folder: Path, seen: list[int]) -> None:
         super().__init__(folder)
-        self.student, self.seen = student, seen
+        self.seen = seen
 
     def data(self) -> bytes:
-        alive = [thing for thing in gc.get_objects() if type(thing) is LocalTrainer and thing is not self.student]
-        self.seen.append(len(alive))
+        self.seen.append(len(ALIVE))
         return super().data()
+
+
+#: Every trainer, student or scorer, that is not yet freed.
+ALIVE: weakref.WeakSet[LocalTrainer] = weakref.WeakSet()
+
+
+def counted(trainer: LocalTrainer) -> LocalTrainer:
+    ALIVE.add(trainer)
+    return trainer
+
+
+def scorer(folder: Path) -> LocalTrainer:
+    """A model that scores, counted as long as it lives."""
+    return counted(build(Config(), folder))
 
 
 class Setting:
@@ -64,11 +78,11 @@ class Setting:
     def __init__(self, n: int, folders: list[Path], loss: str, minibatches: int) -> None:
         base = resolve_model(MODEL)
         self.n, self.minibatches = n, minibatches
-        self.trainer = build(Config(), base)
+        self.trainer = counted(build(Config(), base))
         self.trainer.configure(1e-5, (0.9, 0.99), 0.0, 1.0)
         self.alive: list[int] = []
-        sources: list[Any] = [Watched(folder, self.trainer, self.alive) for folder in folders[:n]]
-        self.bank = ModelBank(build(Config(), base), sources, student=self.trainer, home=base)
+        sources: list[Any] = [Watched(folder, self.alive) for folder in folders[:n]]
+        self.bank = ModelBank(scorer(base), sources, student=self.trainer, home=base)
         table = LossTable.model_validate({"balance": "route"})
         phase = TeacherPhase(signal="teacher", route="teacher", loss={loss: table}, minibatches=minibatches)
         self.terms, self.coefficients = build_terms(phase), {loss: 1.0}
@@ -121,6 +135,7 @@ def rows_of(count: int, tokens: int, teachers: int, vocabulary: int, seed: int) 
 
 def measure(args: argparse.Namespace, loss: str, folders: list[Path]) -> dict[int, dict[str, float]]:
     """Seconds and counters by number of teachers; `repeats` rounds, the numbers in turn, a first one to warm up."""
+    gc.collect()
     settings = [Setting(n, folders, loss, args.minibatches) for n in args.teachers]
     vocabulary = settings[0].trainer.model.config.vocab_size
     alive = len(settings)
@@ -139,7 +154,7 @@ def measure(args: argparse.Namespace, loss: str, folders: list[Path]) -> dict[in
             "cpu": statistics.median(s.cpu),
             "loads_per_step": s.loads["weights"], "head_loads_per_step": s.loads["head"],
             # every setting of this process has one scorer and one student
-            "resident": max(s.alive) - 2 * alive + 2,
+            "resident": max(s.alive) - 2 * alive + 1,
         }
         for s in settings
     }  # fmt: skip
