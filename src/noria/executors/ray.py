@@ -129,8 +129,8 @@ class Host:
 class RayExecutor:
     """A fixed set of actors that run the same service (`core.protocols.Executor`)."""
 
-    def __init__(self, ray: Any, config: Config, service: str, argument: Any) -> None:
-        self.size = config.workers
+    def __init__(self, ray: Any, config: Config, service: str, argument: Any, owner: bool) -> None:
+        self.size, self._owner = config.workers, owner
         self._ray, self._arguments = ray, (service, argument, [path or os.getcwd() for path in sys.path])
         self._actor = ray.remote(
             num_cpus=config.num_cpus, num_gpus=config.num_gpus, resources=config.resources,
@@ -175,7 +175,8 @@ class RayExecutor:
 
     def close(self) -> None:
         self._end(self._hosts)
-        self._ray.shutdown()
+        if self._owner:
+            self._ray.shutdown()
 
     def _end(self, hosts: Sequence[Any]) -> None:
         """Ask actors to end their services, then kill them."""
@@ -187,20 +188,28 @@ class RayExecutor:
 
 
 def build(config: Config, service: str, argument: Any) -> RayExecutor:
-    """Start or join the cluster, and start the workers.
+    """Start or join the cluster, and start the workers. A cluster that this process has joined before is shared.
 
     Raises:
         UserError: Ray is missing, there is no such cluster, or it has less than the workers need.
         EngineError: a cluster of this run alone does not start.
     """
     ray = _ray()
-    boundary(lambda: _join(ray, config), lambda fault: _refuse(config, fault))
+    owner = not ray.is_initialized()
+    if owner:
+        boundary(lambda: _join(ray, config), lambda fault: _refuse(config, fault))
+    elif config.address == "local":
+        raise EngineError(
+            "a local Ray cluster must be the only one of its process: another executor or program here has one open - "
+            'close that first, or set executor.address = "auto" to share it'
+        )
     try:
         _check_room(config, ray.cluster_resources())
     except UserError:
-        ray.shutdown()
+        if owner:
+            ray.shutdown()
         raise
-    return RayExecutor(ray, config, service, argument)
+    return RayExecutor(ray, config, service, argument, owner)
 
 
 def _join(ray: Any, config: Config) -> None:
