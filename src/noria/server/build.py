@@ -10,8 +10,9 @@ from noria.engines.embedded import Config
 from noria.engines.serving import load_engine
 from noria.server.app import Api
 from noria.server.loop import DecodingLoop
-from noria.server.model import Limits, Served, read_end_ids
+from noria.server.model import Limits, Served
 from noria.server.run import log
+from noria.tokens.ends import read_end_ids
 
 
 def build(name: str, folder: Path, key: str, config: Config, queue: int, max_logprobs: int) -> Api:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
@@ -49,7 +47,7 @@ class Served:
         self._special = re.compile("|".join(map(re.escape, longest)) or "(?!)")
         self._renderer: Renderer | None = None
         try:
-            self._renderer = Renderer(tokenizer)
+            self._renderer = Renderer(tokenizer, end_ids)
         except UserError:
             pass  # a template that rewrites history is no obstacle to a chat
 
@@ -180,20 +178,3 @@ def plain_tool(spec: ToolSpec) -> Tool | None:
     }
     tool = Tool(function["name"], function.get("description", ""), parameters)
     return tool if tool_schema(tool) == given else None
-
-
-def read_end_ids(folder: Path, tokenizer: Any) -> tuple[int, ...]:
-    """The tokens that end a turn: those of the generation config, and the tokenizer's.
-
-    Raises:
-        UserError: there is none.
-    """
-    path = folder / "generation_config.json"
-    named = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id") if path.is_file() else None
-    ids = [*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id]
-    found = tuple(dict.fromkeys(int(token) for token in ids if token is not None))
-    if not found:
-        raise UserError(
-            f"MODEL must name an end-of-turn token: {str(folder)!r} has none - set eos_token in its tokenizer"
-        )
-    return found

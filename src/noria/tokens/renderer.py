@@ -22,6 +22,7 @@ from jinja2 import TemplateError
 
 from noria.core.errors import UserError
 from noria.core.types import Message, Task, TokenRole, Tool
+from noria.tokens.ends import end_ids, read_end_ids
 from noria.tokens.tools import PROBE, described, shown_well
 
 _CLOSERS = {"think": "</think>", "tool_args": "</call>"}
@@ -43,22 +44,26 @@ class Piece:
 class Renderer:
     """Turns tasks and observations into tokens for one tokenizer.
 
+    `ends` are the tokens that end a sampled turn, the tokenizer's own alone where none are given. The one that the
+    template closes a turn with comes first in `end_ids`, and is what `message` writes.
+
     Raises:
         UserError: the tokenizer has no chat template, no end-of-turn token, or its template rewrites history.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Any, ends: Sequence[int] = ()) -> None:
         if not tokenizer.chat_template:
             raise UserError("tokenizer must have a chat template: got none - add one to the model's folder")
         self.tokenizer = tokenizer
         self.vocab_size = len(tokenizer)
-        self.end_ids = _end_ids(tokenizer)
+        self.end_ids = tuple(ends) or end_ids(tokenizer)
         special = _special(tokenizer)
         self._special_ids = frozenset(special.values())
         longest = sorted(special, key=lambda text: (-len(text), text))
         self._special_text = re.compile("|".join(map(re.escape, longest)) or "(?!)")
         self._pieces = [tokenizer.decode([i]) for i in range(self.vocab_size)]
-        self._between, self._after = self._probe()
+        closing, self._between, self._after = self._probe()
+        self.end_ids = tuple(dict.fromkeys((closing, *self.end_ids)))
         self._shows_tools = shown_well(self._template([Message("system", "s"), Message("user", "u")], [PROBE], True))
         self.end_text = tokenizer.decode([self.end_ids[0]])
         self._cache: dict[str, tuple[int, ...]] = {}
@@ -68,7 +73,8 @@ class Renderer:
         """Read the tokenizer of a checkpoint folder; nothing is downloaded."""
         from transformers import AutoTokenizer
 
-        return cls(AutoTokenizer.from_pretrained(str(folder), local_files_only=True))
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        return cls(tokenizer, read_end_ids(Path(folder), tokenizer))
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Token ids of a text that someone wrote: it holds no special token, whatever it says.
@@ -195,8 +201,8 @@ class Renderer:
             )
         )
 
-    def _probe(self) -> tuple[str, str]:
-        """Find the constant text between an assistant turn and an observation, and after the observation."""
+    def _probe(self) -> tuple[int, str, str]:
+        """The token that closes an assistant turn, the constant text up to an observation, and that after it."""
         try:
             found = self._pieces_between()
         except TemplateError as fault:
@@ -207,13 +213,14 @@ class Renderer:
         if len(found) != 1:
             raise UserError("chat template must render a tool message the same way in every place: it does not")
         between, after = found.pop()
-        end_text = self.tokenizer.decode([self.end_ids[0]])
-        if not between.startswith(end_text):
-            raise UserError(
-                f"chat template must close an assistant turn with {end_text!r}: got {between[:20]!r} - "
-                "set eos_token to the template's end-of-turn token"
-            )
-        return between[len(end_text) :], after
+        texts = {token: str(self.tokenizer.decode([token])) for token in self.end_ids}
+        for token, text in texts.items():
+            if between.startswith(text):
+                return token, between[len(text) :], after
+        raise UserError(
+            f"chat template must close an assistant turn with {' or '.join(map(repr, texts.values()))}: got "
+            f"{between[:20]!r} - set eos_token to the template's end-of-turn token"
+        )
 
     def _pieces_between(self) -> set[tuple[str, str]]:
         """What stands around the observation in each turn of a conversation that holds reasoning."""
@@ -271,9 +278,3 @@ def _special(tokenizer: Any) -> dict[str, int]:
     texts |= set(map(str, tokenizer.all_special_tokens))
     kept = {text for text in texts if len(text) > 1} - {"<think>", "</think>", str(tokenizer.unk_token)}
     return {text: int(tokenizer.convert_tokens_to_ids(text)) for text in sorted(kept)}
-
-
-def _end_ids(tokenizer: Any) -> tuple[int, ...]:
-    if tokenizer.eos_token_id is None:
-        raise UserError("tokenizer must name an eos_token: got none - set it to the end-of-turn token")
-    return (int(tokenizer.eos_token_id),)
