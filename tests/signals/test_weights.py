@@ -102,13 +102,24 @@ def test_monitors_by_enumeration() -> None:
     assert math.isfinite(teacher_k1.monitors(np.array([-1e5]), [1])["k3"])
 
 
-def test_dynamic_keeps_groups_with_variance_and_asks_for_a_refill() -> None:
+def test_dynamic_keeps_groups_that_teach_and_asks_for_a_refill() -> None:
     built = dynamic.build(dynamic.Config(max_refills=1))
-    groups = [[1.0, 0.0], [1.0, 1.0], [None, 1.0], [0.2, None, 0.4], [], [0.1 + 0.2, 0.3]]
-    first = built(groups, wanted=4, refills=0)
+    some = [True, False, False, True, False, False]
+    first = built(some, wanted=4)
     assert (first.kept, first.dropped) == ((0, 3), (1, 2, 4, 5))
     assert (first.refill, first.capped) == (2, False)
-    at_cap = built(groups, wanted=4, refills=1)
-    assert (at_cap.refill, at_cap.capped) == (0, True)
-    full = built(groups, wanted=2, refills=1)
+    at_cap = built([*some, False, True], wanted=4)
+    assert (at_cap.kept, at_cap.refill, at_cap.capped) == ((0, 3, 7), 0, True)
+    full = built(some, wanted=2)
     assert (full.refill, full.capped) == (0, False)
+    assert built([], wanted=3).refill == 3
+
+
+def test_dynamic_samples_no_group_beyond_the_cap_and_without_refills_is_never_capped() -> None:
+    for refills in range(4):
+        built, drawn = dynamic.build(dynamic.Config(max_refills=refills)), 0
+        while left := built([False] * drawn, wanted=3).refill:
+            drawn += left
+        assert drawn == 3 * (1 + refills)
+        assert built([False] * drawn, wanted=3).capped == (refills > 0)
+        assert not built([True] * 3, wanted=3).capped

@@ -1,4 +1,4 @@
-"""Dynamic sampling: drop groups whose final rewards are all equal, refill the batch up to a cap (DAPO)."""
+"""Dynamic sampling: groups that teach nothing are dropped and replaced by further ones, up to a cap (DAPO)."""
 
 from __future__ import annotations
 
@@ -7,25 +7,28 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from noria.signals.base import SignalConfig, flat, known
+from noria.signals.base import SignalConfig
 
 SLOT = "transform"
 SOURCE = "DAPO 2503.14476"
 
 
 class Config(SignalConfig):
-    """How long to look for groups with signal."""
+    """How long to look for groups with signal; a phase gives its own `max_refills`."""
 
     max_refills: int = Field(
-        default=2,
-        ge=0,
-        description="Refills before the step trains on what there is (DAPO has no bound; 2: our choice).",
+        ge=0, description="Times a full batch of groups may be drawn again before the step trains on what there is."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Indices of the groups kept and dropped; `capped`: the batch stays short, the cap was reached."""
+    """Which groups of a step are trained on.
+
+    kept, dropped   indices of the groups with and without signal
+    refill          further groups to sample; 0 when the batch is full or nothing more may be drawn
+    capped          refills were allowed and did not suffice: the batch stays short
+    """
 
     kept: tuple[int, ...]
     dropped: tuple[int, ...]
@@ -39,17 +42,17 @@ class Dynamic:
     def __init__(self, config: Config) -> None:
         self.config = config
 
-    def __call__(self, groups: Sequence[Sequence[float | None]], wanted: int, refills: int) -> Selection:
-        """Choose among the groups sampled so far for a step.
+    def __call__(self, teaches: Sequence[bool], wanted: int) -> Selection:
+        """Choose among the groups sampled so far for a step, in the order of their admission.
 
-        `wanted` groups make a full batch, `refills` is how often it was refilled already. `refill` of the
-        result is the number of further groups to sample: 0 when the batch is full or the cap is reached.
+        `teaches` says of each whether it has signal; `wanted` of those make a full batch. At most
+        `(1 + max_refills) * wanted` groups are sampled for one step.
         """
-        kept = tuple(i for i, rewards in enumerate(groups) if not flat(known(rewards)[1]))
-        dropped = tuple(i for i in range(len(groups)) if i not in set(kept))
+        kept = tuple(i for i, useful in enumerate(teaches) if useful)
+        dropped = tuple(i for i, useful in enumerate(teaches) if not useful)
         missing = max(0, wanted - len(kept))
-        capped = missing > 0 and refills >= self.config.max_refills
-        return Selection(kept, dropped, 0 if capped else missing, capped)
+        left = max(0, (1 + self.config.max_refills) * wanted - len(teaches))
+        return Selection(kept, dropped, min(missing, left), self.config.max_refills > 0 and missing > 0 and not left)
 
 
 def build(config: Config) -> Dynamic:

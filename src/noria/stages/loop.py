@@ -30,6 +30,7 @@ from noria.core.recipe_phases import Optimised, Sampled
 from noria.core.store import Artifact
 from noria.core.types import Task, Trajectory
 from noria.losses.base import Loss
+from noria.signals import dynamic
 from noria.stages.checkpoint import Keeper
 from noria.stages.context import Context, derive
 from noria.stages.roller import Job
@@ -193,6 +194,8 @@ class Phase:
             rows, groups, facts = self._collect(actor, cursor, ahead)
             waited = time.monotonic() - began
             cursor += len(groups)
+            if facts["refill/capped"]:
+                ctx.run.event("capped", stage=self.label, step=step + 1, groups=len(groups), wanted=c.prompts_per_step)
             # What begins before the weights move may be trained `max_staleness` steps from here, no later.
             if step + 1 < c.steps:
                 actor.admit(cursor + c.max_staleness * c.prompts_per_step)
@@ -216,20 +219,20 @@ class Phase:
     def _collect(self, actor: Actor, cursor: int, ahead: int) -> tuple[list[Row], list[int], dict[str, float]]:
         """Consume groups in order until enough of them teach something, or the cap of refills is reached."""
         c = self.config
-        groups: list[int] = []
-        rows: list[Row] = []
-        useful = 0
+        choose = dynamic.build(dynamic.Config(max_refills=c.max_refills))
+        made: list[list[Row]] = []
         rollouts: list[Trajectory] = []
-        while useful < c.prompts_per_step and len(groups) < (1 + c.max_refills) * c.prompts_per_step:
-            group = cursor + len(groups)
+        chosen = choose([], c.prompts_per_step)
+        while chosen.refill:
+            group = cursor + len(made)
             actor.admit(max(group + 1, cursor + ahead))
             finished = actor.take(group)
             rollouts += finished
-            groups.append(group)
-            made = self.signal.rows(group, finished)
-            rows += made
-            useful += bool(made)
-        return rows, groups, describe(rollouts, len(groups), useful, self._version_now(actor))
+            made.append(self.signal.rows(group, finished))
+            chosen = choose([bool(rows) for rows in made], c.prompts_per_step)
+        facts = describe(rollouts, len(made), len(chosen.kept), self._version_now(actor))
+        rows = [row for group in chosen.kept for row in made[group]]
+        return rows, list(range(cursor, cursor + len(made))), facts | {"refill/capped": float(chosen.capped)}
 
     def _located(self, fault: BadStep, step: int, groups: Sequence[int]) -> BadStep:
         """The fault with its step, and its groups with their tasks."""
