@@ -220,6 +220,11 @@ def _states(recipe: Recipe, path: str, phase: Distilled, teacher: str) -> list[s
         return []
     found: list[str] = []
     kind, options = recipe.teachers[teacher].type, recipe.teachers[teacher].options
+    if phase.teacher_temperature != 1:
+        found.append(
+            f"{path}.teacher_temperature must be 1 with teachers.{teacher}, a teacher of type {kind!r}: got "
+            f"{phase.teacher_temperature}, and a server scores at 1 - leave it out"
+        )
     tells_top = said("teachers", kind, "GIVES_TOP") is True
     for name, table in phase.loss.items():
         if said("losses", name, "FAMILY") != "opd" or said("losses", name, "ON_POLICY"):

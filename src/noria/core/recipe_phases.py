@@ -176,6 +176,9 @@ class Distilled(Sampled):
         description="weights of the teachers (or worlds of the experts) that all score every sample, made to sum to 1; "
         "empty = each sample has the one of its world",
     )
+    teacher_temperature: float = Field(
+        default=1.0, gt=0, description="temperature at which teachers score; a teacher on a server scores at 1"
+    )
     overlap_every: int = Field(
         default=0, ge=0, description="steps between measures of the overlap of both top-16 sets; 0 = never"
     )

@@ -57,8 +57,9 @@ class ModelBank:
     Args:
         scorer: a model of the teachers' shape, whose weights are replaced.
         teachers: the checkpoint, or the source, of each route.
-        temperature: teachers are scored at temperature 1 unless configured.
+        temperature: of the teachers, by which their logits are divided.
         reference: the checkpoint that `logp_ref` is of.
+        reference_temperature: of the reference, which is compared with the policy: that which the policy samples at.
         shares: weight of each route in every sample, made to sum to 1; None = each row has its own route's alone.
         student: whose weights moving teachers follow.
         make: builds a model from a folder, for teachers of another shape than the scorer's.
@@ -75,11 +76,13 @@ class ModelBank:
         student: LocalTrainer | None = None,
         make: Callable[[Path], LocalTrainer] | None = None,
         home: Path | None = None,
+        reference_temperature: float = 1.0,
     ) -> None:
         self.scorer, self.temperature, self.student, self.make = scorer, temperature, student, make
         self.sources: list[Source] = [Frozen(t) if isinstance(t, Path) else t for t in teachers]
         self.shares = None if shares is None else [share / sum(shares) for share in shares]
         self.reference = None if reference is None else len(self.sources)
+        self.reference_temperature = reference_temperature
         if reference is not None:
             self.sources.append(Frozen(reference))
         self.loads: Counter[int] = Counter()
@@ -154,7 +157,7 @@ class ModelBank:
         """Fill `logp_ref` of every row from the frozen reference."""
         assert self.reference is not None
         self._load(self.reference)
-        for row, logp in zip(rows, self.scorer.score(rows, self.temperature), strict=True):
+        for row, logp in zip(rows, self.scorer.score(rows, self.reference_temperature), strict=True):
             row.logp_ref = logp
 
     def head(self, route: int) -> torch.Tensor:
@@ -172,7 +175,7 @@ class ModelBank:
 
         self._load(route)
         return [
-            continued(self.scorer.model, row.ids.tolist(), max_new, end_ids, 1.0, seed + i)
+            continued(self.scorer.model, row.ids.tolist(), max_new, end_ids, self.temperature, seed + i)
             for i, row in enumerate(rows)
         ]
 
@@ -207,14 +210,16 @@ class ModelBank:
     def _load(self, route: int) -> None:
         if self._resident == route:
             return
-        source = self.sources[route]
+        source, self._resident = self.sources[route], None
         folder = source.folder or self.home
-        if self.make is not None and folder is not None and _shape(folder) != _shape(self._shape):
+        in_parts = source.folder is not None and not (source.folder / "model.safetensors").is_file()
+        anew = self.make is not None and folder is not None and (in_parts or _shape(folder) != _shape(self._shape))
+        if anew:
+            assert self.make is not None and folder is not None
+            del self.scorer  # before the next one is built, or two would be held
             self.scorer, self._shape = self.make(folder), folder
-        if source.folder is None or (source.folder / "model.safetensors").is_file():
+        if not anew or source.folder is None:
             self.scorer.load_weights(source.data())
-        elif self.make is not None:
-            self.scorer = self.make(source.folder)  # a checkpoint in several files
         self._resident = route
         self.loads[route] += 1
 

@@ -58,14 +58,15 @@ def signal_of(
     bank = None
     if needs_bank(phase):
         teachers: list[Path | Source] = []
-        shares = None
+        shares, temperature = None, 1.0
         if isinstance(phase, Distilled):
             teachers, routes, shares = teachers_of(ctx, phase, experts, list(tasks))
+            temperature = phase.teacher_temperature
         settings = ctx.recipe.student.trainer
         config, module = settings.config(), settings.module()
         bank = ModelBank(
-            module.build(config, base), teachers, reference=base, shares=shares, student=trainer,
-            make=lambda folder: module.build(config, folder), home=base,
+            module.build(config, base), teachers, temperature, reference=base, shares=shares, student=trainer,
+            make=lambda folder: module.build(config, folder), home=base, reference_temperature=phase.temperature,
         )  # fmt: skip
     played = expert_episodes(ctx, work, name, tasks) if Hooks(phase).wants_experts else {}
     means = Means(ctx.worlds, ctx.renderer, played, ctx.limits().max_turns, ctx.seed(name, "signal"), trainer)
