@@ -14,6 +14,7 @@ from noria.core.types import Task
 from noria.stages import signals
 from noria.stages.bank import ModelBank
 from noria.stages.hooks import Hooks
+from noria.stages.loop import build_terms, split
 from noria.stages.signals import Distillation, Efficiency, GroupAdvantage
 from noria.tokens.calls import render_call
 from noria.trainers.local import Config, LocalTrainer
@@ -41,9 +42,58 @@ def test_equal_rewards_teach_nothing(worlds, rewards):
     assert reinforce(worlds).rows(0, [rolled(reward) for reward in rewards]) == []
 
 
-def test_a_rollout_at_the_mean_gives_no_row(worlds):
-    rows = reinforce(worlds).rows(0, [rolled(1.0), rolled(0.5), rolled(0.0)])
-    assert [row.advantage[0] for row in rows] == [0.5, -0.5]
+def test_a_rollout_at_the_mean_stays_in_its_group(worlds):
+    rows = reinforce(worlds).rows(0, [rolled(1.0), rolled(0.5), rolled(None), rolled(0.0)])
+    assert [row.advantage[0] for row in rows] == [0.5, 0.0, -0.5]
+    # With rewards of 0 and 1 none is at the mean: rows are those of a nonzero advantage.
+    for solved in range(1, 8):
+        group = [rolled(float(i < solved)) for i in range(8)]
+        assert len(reinforce(worlds).rows(0, group)) == 8
+
+
+@pytest.mark.parametrize("aggregate", ["token", "sequence", "prompt"])
+def test_the_loss_is_that_of_whole_groups(worlds, random_model, aggregate):
+    """Denominators count every rollout of a group with signal, and terms without an advantage read them all."""
+    groups = [
+        [rolled(r, tokens=3 + i, name=f"a{i}") for i, r in enumerate((1.0, 0.5, 0.0, 0.5))],
+        [rolled(r, tokens=4 + i, name=f"b{i}") for i, r in enumerate((0.25, 0.25, None, 0.25))],  # no signal at all
+        [rolled(r, tokens=5 + i, name=f"c{i}") for i, r in enumerate((0.75, None, 0.25, 0.5))],
+    ]
+    loss = {"clipped": {"aggregate": aggregate}, "kl_ref": {"aggregate": aggregate, "estimator": "k2"}}
+    signal = reinforce(worlds, decisive=())
+    rows = [row for g, group in enumerate(groups) for row in signal.rows(g, group)]
+    trainer = LocalTrainer(Config(), random_model)
+    trainer.configure(1e-3, (0.9, 0.99), 0.0, 1.0)
+    logp = trainer.score(rows)
+    rng = np.random.default_rng(0)
+    for row, old in zip(rows, logp, strict=True):
+        row.logp_old, row.logp_ref = old, old + rng.normal(0, 0.3, len(row))
+    terms = build_terms(RlPhase(signal="group_mean", loss=loss))
+    facts = trainer.step(split(rows, 1, 0)[0], terms, {"clipped": 1.0, "kl_ref": 1.0})
+
+    # The naive loss: every known rollout of both groups with signal, ratio 1, advantage R - mean.
+    values: dict[str, list[list[tuple[float, int]]]] = {"clipped": [], "kl_ref": []}
+    each = iter(zip(rows, logp, strict=True))
+    for group in (groups[0], groups[2]):
+        known = [t for t in group if t.outcome.known]
+        mean = np.mean([t.outcome.reward for t in known])
+        for name in values:
+            values[name].append([])
+        for rollout in known:
+            row, old = next(each)
+            n = rollout.record.action_tokens
+            assert row.mask.sum() == n
+            values["clipped"][-1].append((-(rollout.outcome.reward - mean) * n, n))
+            values["kl_ref"][-1].append((float((0.5 * (old - row.logp_ref)[row.mask] ** 2).sum()), n))
+    assert next(each, None) is None
+    for name, by_group in values.items():
+        every = [pair for found in by_group for pair in found]
+        want = {
+            "token": sum(v for v, _ in every) / sum(n for _, n in every),
+            "sequence": float(np.mean([v / n for v, n in every])),
+            "prompt": float(np.mean([sum(v for v, _ in found) / sum(n for _, n in found) for found in by_group])),
+        }[aggregate]
+        assert facts[f"loss/{name}"] == pytest.approx(want, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("kappa", [1.0, 2.0, 3.5])

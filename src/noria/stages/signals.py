@@ -113,14 +113,22 @@ class GroupAdvantage:
             )  # fmt: skip
         return out
 
-    def advantages(self, rollouts: Sequence[Trajectory]) -> Floats:
-        """One per rollout; exactly 0 where it teaches nothing."""
-        found: Floats = self.advantage(self.rewards(rollouts))
-        return np.where([t.outcome.known for t in rollouts], found, 0.0)
+    def advantages(self, rollouts: Sequence[Trajectory]) -> list[float | None]:
+        """One per rollout; None where it takes no part: its reward is unknown, or its group has no signal.
+
+        A rollout at the mean of a group with signal has advantage 0 and takes part: it counts in every denominator,
+        and terms without an advantage (entropy, the frozen reference) read it.
+        """
+        rewards = self.rewards(rollouts)
+        found: Floats = self.advantage(rewards)
+        known = [t.outcome.known and reward is not None for t, reward in zip(rollouts, rewards, strict=True)]
+        if not found[known].any():
+            return [None] * len(rollouts)
+        return [float(value) if there else None for value, there in zip(found, known, strict=True)]
 
     def rows(self, group: int, rollouts: Sequence[Trajectory]) -> list[Row]:
         pairs = zip(rollouts, self.advantages(rollouts), strict=True)
-        return rows_of.kept([self.row(t, group, advantage) for t, advantage in pairs if advantage != 0.0])
+        return rows_of.kept([self.row(t, group, advantage) for t, advantage in pairs if advantage is not None])
 
     def row(self, trajectory: Trajectory, group: int, advantage: float, route: int = 0) -> Row:
         """The row of one rollout with its advantage and its credit."""
@@ -202,7 +210,7 @@ class Joint:
         for trajectory, advantage in zip(rollouts, self.rl.advantages(rollouts), strict=True):
             row = self.opd.row(trajectory, group)
             row.channels["opd"] = own_channel(row)
-            if advantage != 0.0:
+            if advantage is not None:
                 own = self.rl.row(trajectory, group, advantage)
                 row.spans = own.spans
                 row.channels["rl"] = Channel(row.mask, own.weight, own.advantage)
