@@ -6,7 +6,7 @@ Model `builtin:tiny` (a Qwen3 of 1.04 M parameters), fp32, one optimiser step pe
 `arithmetic`, one message of at most 64 tokens, temperature 1; both sides see each of the same tasks once.
 
 grpo     `--prompts` times `--group` rollouts, no KL, against GRPOTrainer. Groups without signal are sampled by both and
-         trained by TRL alone, whose loss they do not change: skipping them is a difference that is meant.
+         put through the loss by TRL alone, which they do not change: leaving them out is a difference that is meant.
 distill  as many prompts with one rollout each; reverse KL over the whole vocabulary towards one teacher, a perturbed
          copy, against DistillationTrainer with beta 1.
 sft      cross entropy on solutions, prompts masked, lines of 192 tokens, against SFTTrainer in each of `--sft-modes`:
@@ -16,8 +16,12 @@ sft      cross entropy on solutions, prompts masked, lines of 192 tokens, agains
 Sampled phases of ours are what a recipe runs (`stages.loop`, every step's state saved): actor and learner are two
 single-thread processes, the actor one step ahead at most. TRL runs in one process, with each number of threads named,
 and samples from the current weights. The best of its settings counts. Runs take turns, each in a fresh process; the
-first two and the last two steps are not timed, because ours fills and empties its pipeline there. Equal work is
-checked: tokens sampled and trained per step lie within a tenth of each other, but for the groups named above.
+first two and the last two steps are not timed, because ours fills and empties its pipeline there. A supervised step
+of both sides begins where its batch is put together.
+
+Tokens are counted where they are trained: in ours from the masks of the rows that a step is given, in TRL from the
+masks that its loss reads. Sampled and trained per step must lie within a tenth of each other, but for the rollouts
+named above; else the exit code is 1.
 """
 
 from __future__ import annotations
@@ -31,15 +35,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from vs_trl_work import counted_batches, counted_losses, report, unequal
+
 MAX_NEW = 64
 LINE_TOKENS = 192
 EDGE = 2
-ALIKE = 0.1
 WHAT = ("grpo", "sft", "distill")
 RECIPE = """
 name = "vs-trl"
@@ -91,18 +96,28 @@ def context(args: argparse.Namespace, base: Path, teacher: Path, folder: str) ->
 def ours_sampled(args: argparse.Namespace, base: Path, teacher: Path) -> dict[str, float]:
     """Seconds and tokens per step of a real phase of the loop, from the run's metrics and the trainer's rows."""
     from noria.core.codec import read_json_lines
+    from noria.core.types import Trajectory
+    from noria.signals.base import Floats
+    from noria.stages.signals import GroupAdvantage
     from noria.stages.train import make
     from noria.stages.worker import Pool
     from noria.trainers.local import LocalTrainer
 
     trained: list[int] = []
-    step = LocalTrainer.step
+    silent: list[int] = []
+    step, advantages = LocalTrainer.step, GroupAdvantage.advantages
 
     def counted(trainer: LocalTrainer, rows: Any, *rest: Any) -> dict[str, float]:
         trained.append(sum(int(row.mask[1:].sum()) for row in rows))
         return step(trainer, rows, *rest)
 
+    def compared(signal: GroupAdvantage, rollouts: Sequence[Trajectory]) -> Floats:
+        found = advantages(signal, rollouts)
+        silent.extend(t.record.action_tokens for t, a in zip(rollouts, found, strict=True) if a == 0)
+        return found
+
     LocalTrainer.step = counted  # type: ignore[method-assign, assignment]
+    GroupAdvantage.advantages = compared  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
         ctx, what = context(args, base, teacher, folder), args.what[0]
         pool = Pool(ctx.recipe, base)
@@ -114,8 +129,8 @@ def ours_sampled(args: argparse.Namespace, base: Path, teacher: Path) -> dict[st
     return {
         "seconds": statistics.mean(row["time/step"] for row in inner(rows)),
         "sampled": statistics.mean(row["response_tokens/mean"] for row in rows) * args.prompts * args.group,
-        "trained": sum(trained) / args.steps,
-    }
+        "trained": sum(trained) / args.steps, "silent": sum(silent) / args.steps,
+    }  # fmt: skip
 
 
 def ours_sft(args: argparse.Namespace, base: Path, teacher: Path) -> dict[str, float]:
@@ -135,18 +150,18 @@ def ours_sft(args: argparse.Namespace, base: Path, teacher: Path) -> dict[str, f
     seconds, trained, read = [], [], []
     rows = iter(texts(args, base))
     for _ in range(args.steps):
+        began = time.monotonic()
         batch: list[Row] = []
         while sum(map(len, batch)) < args.tokens:
             ids, mask = next(rows)
             batch.append(Row.plain(ids, mask, group=len(batch)))
-        began = time.monotonic()
         trainer.step(batch, {"ce": ce.build(ce.Config())}, {"ce": 1.0})
         seconds.append(time.monotonic() - began)
         read.append(sum(map(len, batch)))
         trained.append(sum(int(row.mask[1:].sum()) for row in batch))
     return {
         "seconds": statistics.mean(inner(seconds)), "sampled": statistics.mean(read),
-        "trained": statistics.mean(trained),
+        "trained": statistics.mean(trained), "silent": 0.0,
     }  # fmt: skip
 
 
@@ -225,10 +240,13 @@ def theirs_sampled(args: argparse.Namespace, base: Path, teacher: Path) -> dict[
         else:
             other = AutoModelForCausalLM.from_pretrained(teacher)
             trainer = DistillationTrainer(args=DistillationConfig(**settings, beta=1.0), teacher_model=other, **parts)
+        counts: list[tuple[int, int]] = []
+        trainer.compute_loss = counted_losses(trainer.compute_loss, counts)
         trainer.train()
     name = "completions/mean_length"
     sampled = statistics.mean(row[name] for row in trainer.state.log_history if name in row) * rollouts
-    return {"seconds": ends.per_step(), "sampled": sampled, "trained": sampled}
+    trained, silent = (sum(column) / args.steps for column in zip(*counts, strict=True))
+    return {"seconds": ends.per_step(), "sampled": sampled, "trained": trained, "silent": silent}
 
 
 def theirs_sft(args: argparse.Namespace, base: Path, teacher: Path) -> dict[str, float]:
@@ -256,19 +274,7 @@ def theirs_sft(args: argparse.Namespace, base: Path, teacher: Path) -> dict[str,
         trainer.data_collator = counted_batches(trainer.data_collator, counts)
         trainer.train()
     read, trained = (parts * statistics.mean(column) for column in zip(*counts, strict=True))
-    return {"seconds": ends.per_step(), "sampled": read, "trained": trained}
-
-
-def counted_batches(collate: Callable[[Any], Any], counts: list[tuple[int, int]]) -> Callable[[Any], Any]:
-    """The collator, which notes of each micro-batch its tokens, padding excluded, and those that carry loss."""
-
-    def counted(rows: Any) -> Any:
-        batch = collate(rows)
-        tokens = batch["attention_mask"].sum() if "attention_mask" in batch else batch["input_ids"].numel()
-        counts.append((int(tokens), int((batch["labels"] != -100).sum())))
-        return batch
-
-    return counted
+    return {"seconds": ends.per_step(), "sampled": read, "trained": trained, "silent": 0.0}
 
 
 class Clock:
@@ -334,28 +340,6 @@ def compare(args: argparse.Namespace, what: str) -> dict[str, list[dict[str, flo
     return found
 
 
-def report(what: str, found: dict[str, list[dict[str, float]]]) -> None:
-    """Print one comparison, and whether both sides did equal work."""
-    middle = {}
-    work: dict[str, dict[str, float]] = {}
-    for name, runs in found.items():
-        seconds = sorted(run["seconds"] for run in runs)
-        middle[name] = statistics.median(seconds)
-        work[name] = {key: statistics.mean(run[key] for run in runs) for key in ("sampled", "trained")}
-        print(
-            f"{what:>7} {name:>24}: {middle[name]:.3f} s per step ({seconds[0]:.3f} to {seconds[-1]:.3f}), "
-            f"{work[name]['sampled']:.0f} tokens {'read' if what == 'sft' else 'sampled'}, "
-            f"{work[name]['trained']:.0f} trained"
-        )
-    best = min((name for name in middle if name != "noria"), key=lambda name: middle[name])
-    print(f"{what:>7} noria is {middle[best] / middle['noria']:.2f} times as fast as {best}")
-    for key in ("sampled", "trained"):
-        ratio = work["noria"][key] / work[best][key]
-        if abs(ratio - 1) > ALIKE:
-            meant = " (groups without signal are not trained)" if (what, key) == ("grpo", "trained") else ""
-            print(f"{what:>7} NOT EQUAL: noria's tokens {key} are {ratio:.2f} of TRL's{meant}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--what", nargs="+", choices=WHAT, default=list(WHAT))
@@ -382,11 +366,14 @@ def main() -> None:
         return
     found = {what: compare(args, what) for what in args.what}
     if args.json:
-        print(json.dumps({"trl": trl.__version__, "runs": found}))
-        return
-    print(f"TRL {trl.__version__}, {args.prompts} x {args.group} rollouts, {args.tokens} tokens of a supervised step")
-    for what, runs in found.items():
-        report(what, runs)
+        faults = {what: unequal(what, runs) for what, runs in found.items()}
+        print(json.dumps({"trl": trl.__version__, "runs": found, "unequal": faults}))
+    else:
+        sizes = f"{args.prompts} x {args.group} rollouts, {args.tokens} tokens of a supervised step"
+        print(f"TRL {trl.__version__}, {sizes}")
+        faults = {what: report(what, runs) for what, runs in found.items()}
+    if any(faults.values()):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":
