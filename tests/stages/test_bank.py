@@ -1,4 +1,4 @@
-"""The bank of teachers: at which temperature each model is read, and how many are held."""
+"""The bank of teachers: at which temperature each model is read, how many are held, who scores which sample."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from stage_helpers import rolled
+from stage_helpers import TASK, rolled
 
+from noria.core import recipe as recipes
+from noria.core.errors import UserError
 from noria.core.recipe_phases import RlPhase, TeacherPhase
 from noria.stages.bank import ModelBank
+from noria.stages.distil import route_of
 from noria.stages.loop import build_terms
 from noria.stages.teach import signal_of
 from noria.trainers.local import Config, LocalTrainer, build
@@ -106,3 +109,52 @@ def test_one_teacher_is_let_go_before_one_of_another_shape_is_built(tmp_path: Pa
         for row, folder in zip(rows, folders, strict=True):
             np.testing.assert_allclose(row.logp_teacher, build(Config(), folder).score([row])[0], atol=1e-6)
     assert dict(bank.loads) == {0: 2, 1: 2, 2: 2} and len(held) == 5 and most == 1
+
+
+NAMED = {"teacher_route": "hard", "teacher_id": "second", "opd_teacher": "arithmetic", "data_source": "ledger"}
+
+
+@pytest.mark.parametrize("key", NAMED)
+def test_a_task_may_name_its_route(key: str) -> None:
+    routes, named = {"ledger": 0, "arithmetic": 1}, {"first": 0, "second": 1, "hard": 2}
+    task = replace(TASK, data={key: NAMED[key]})
+    assert route_of(task, routes, named) == {"hard": 2, "second": 1, "arithmetic": 1, "ledger": 0}[NAMED[key]]
+    assert route_of(replace(TASK, world="arithmetic"), routes, named) == 1
+    with pytest.raises(UserError, match=f"{key} of the task 't9' must .* got 'hrad', .*arithmetic, .*mean 'hard'"):
+        route_of(replace(TASK, id="t9", data={key: "hrad"}), routes, named)
+
+
+def test_the_named_teacher_scores_the_sample_and_an_unknown_one_stops_the_phase(
+    ctx: Any, taught: Any, tmp_path: Path
+) -> None:
+    """One world, whose tasks go to two teachers."""
+    other = copy.deepcopy(taught.model)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.mul_(0.8)
+    other.save_pretrained(tmp_path / "other")
+    file = tmp_path / "r.toml"
+    file.write_text(
+        'name = "r"\nenv = { ledger = { type = "ledger", tasks = 4 } }\n'
+        f'teachers.plain = {{ type = "frozen", path = "{taught.folder}" }}\n'
+        f'teachers.big = {{ type = "frozen", path = "{tmp_path / "other"}" }}\n'
+        '[phase]\np = { signal = "teacher", route = { ledger = "plain", hard = "big" } }\n',
+        encoding="utf-8",
+    )
+    recipe = recipes.load([file])
+    ctx = replace(ctx, recipe=recipe)
+    tasks = [replace(TASK, id=f"t{i}", data=data) for i, data in enumerate([{}, {"teacher_route": "hard"}])]
+    trainer = trainer_of(taught.model)
+    given = (ctx, None, "p", recipe.phase["p"], taught.folder, trainer, {})
+    signal = signal_of(*given, {"ledger": tasks}, {})  # type: ignore[arg-type]
+    signal.begin(0)
+    rows = [row for g, task in enumerate(tasks) for row in signal.rows(g, [rolled(1.0, ("a", "b"), task=task)])]
+    assert [row.route for row in rows] == [0, 1]
+    for row, logp in zip(rows, trainer.score(rows), strict=True):
+        row.logp_old = logp
+    signal.prepare(rows)
+    for row, model in zip(rows, (taught.model, other), strict=True):
+        np.testing.assert_allclose(row.logp_teacher, trainer_of(model).score([row])[0], atol=1e-5)
+    wrong = replace(TASK, id="t7", data={"opd_teacher": "bigger"})
+    with pytest.raises(UserError, match="opd_teacher of the task 't7' .* got 'bigger', expected one of big, hard, led"):
+        signal_of(*given, {"ledger": [*tasks, wrong]}, {})  # type: ignore[arg-type]

@@ -167,6 +167,8 @@ def test_two_steps_of_a_phase(server: Served, tiny_folder: Path, renderer: Rende
 def test_what_cannot_be_right_is_refused_by_check(tmp_path: Path, changes: list[str], told: str) -> None:
     file = tmp_path / "small.toml"
     file.write_text(RECIPE % "http://127.0.0.1:9/v1", encoding="utf-8")
-    values = [change if change.startswith(("teachers", "phase")) else f"phase.distill.loss.{change}" for change in changes]
+    values = [
+        change if change.startswith(("teachers", "phase")) else f"phase.distill.loss.{change}" for change in changes
+    ]
     with pytest.raises(UserError, match=told):
         load([file], ["phase.distill.signal=teacher", *values])

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from noria.core import registry
-from noria.core.errors import EngineError
+from noria.core.errors import EngineError, UserError
 from noria.core.recipe_phases import Distilled, DistillPhase
-from noria.core.types import Trajectory
+from noria.core.types import Task, Trajectory
 from noria.losses.base import Batch, teacher_top
 from noria.signals import teacher_k1
 from noria.stages import rows as rows_of
@@ -30,12 +30,14 @@ from noria.trainers.rows import Channel, Row, Seen, own_channel
 
 #: Rows of each route on which the overlap of both top sets is measured.
 PROBED = 8
+#: Keys of a task's data under which it may name its route, the first that is there counts.
+ROUTE_KEYS = ("teacher_route", "teacher_id", "opd_teacher", "data_source")
 
 
 @dataclass(frozen=True)
 class Means:
-    """What signals may need of the run: worlds that verify, the renderer, experts' trajectories by task, a seed, and
-    the student."""
+    """What signals may need of the run: worlds that verify, the renderer, experts' trajectories by task, a seed, the
+    student, and the index of each route that a task may name beside the worlds."""
 
     worlds: Mapping[str, Any] = field(default_factory=dict)
     renderer: Renderer | None = None
@@ -43,6 +45,26 @@ class Means:
     max_turns: int = 0
     seed: int = 0
     student: LocalTrainer | None = None
+    named: Mapping[str, int] = field(default_factory=dict)
+
+
+def route_of(task: Task, routes: Mapping[str, int], named: Mapping[str, int]) -> int:
+    """Index of the teacher that scores a task's rollouts: the one that the task names in its data, else its world's.
+
+    Raises:
+        UserError: the task names a route that the phase does not have.
+    """
+    key = next((key for key in ROUTE_KEYS if key in task.data), None)
+    if key is None:
+        return routes[task.world]
+    known, wanted = {**routes, **named}, str(task.data[key])
+    if wanted not in known:
+        raise UserError(
+            f"{key} of the task {task.id!r} must name a route of the phase: got {wanted!r}, expected one of "
+            f"{', '.join(sorted(known))}{registry.nearest(wanted, sorted(known))} - name one of these, or add "
+            "it to the phase's table `route`"
+        )
+    return known[wanted]
 
 
 class Distillation:
@@ -82,7 +104,7 @@ class Distillation:
 
     def row(self, t: Trajectory, group: int) -> Row:
         """The row of one rollout, as the student is to read it and as its teacher is."""
-        route = self.routes[t.task.world]
+        route = route_of(t.task, self.routes, self.means.named)
         row = rows_of.sampled(t, group, route)
         row.roles, row.solved = t.record.roles, t.solved
         if self.bank.sources[route].gold:

@@ -13,7 +13,7 @@ from noria.core.types import Task, Trajectory
 from noria.stages.bank import ModelBank, Remote, Source
 from noria.stages.checkpoint import of_model
 from noria.stages.context import Context
-from noria.stages.distil import Means
+from noria.stages.distil import Means, route_of
 from noria.stages.hooks import Hooks
 from noria.stages.models import resolve_model
 from noria.stages.roller import Job
@@ -53,14 +53,20 @@ def signal_of(
     """The signal of a phase with everything that it needs.
 
     `experts` are the checkpoints that a phase with `route` was led to, by world.
+
+    Raises:
+        UserError: a task names a route that the phase does not have, or something that the phase uses is missing.
     """
     routes: dict[str, int] = {}
+    named: dict[str, int] = {}
     bank = None
     if needs_bank(phase):
         teachers: list[Path | Source] = []
         shares, temperature = None, 1.0
         if isinstance(phase, Distilled):
-            teachers, routes, shares = teachers_of(ctx, phase, experts, list(tasks))
+            teachers, routes, named, shares = teachers_of(ctx, phase, experts, list(tasks))
+            for task in (task for found in tasks.values() for task in found):
+                route_of(task, routes, named)  # before anything is spent on the phase
             temperature = phase.teacher_temperature
         settings = ctx.recipe.student.trainer
         config, module = settings.config(), settings.module()
@@ -69,29 +75,34 @@ def signal_of(
             make=lambda folder: module.build(config, folder), home=base, reference_temperature=phase.temperature,
         )  # fmt: skip
     played = expert_episodes(ctx, work, name, tasks) if Hooks(phase).wants_experts else {}
-    means = Means(ctx.worlds, ctx.renderer, played, ctx.limits().max_turns, ctx.seed(name, "signal"), trainer)
+    means = Means(ctx.worlds, ctx.renderer, played, ctx.limits().max_turns, ctx.seed(name, "signal"), trainer, named)
     return build_signal(phase, ctx.worlds, key_kinds, bank, routes, means)
 
 
 def teachers_of(
     ctx: Context, phase: Distilled, experts: Mapping[str, Path], worlds: Sequence[str]
-) -> tuple[list[Path | Source], dict[str, int], list[float] | None]:
-    """The teachers of a phase, the route of each world, and the teachers' shares where all score every sample."""
+) -> tuple[list[Path | Source], dict[str, int], dict[str, int], list[float] | None]:
+    """The teachers of a phase, the route of each world, the routes that tasks may name, and the teachers' shares.
+
+    Routes are indices of teachers. There are shares where all teachers score every sample.
+    """
     if isinstance(phase.route, str) and experts:
-        names, teachers = list(experts), [*experts.values()]
-        routes = {world: i for i, world in enumerate(names)}
-        found: list[Path | Source] = list(teachers)
+        names = list(experts)
+        found: list[Path | Source] = [*experts.values()]
+        routes = named = {world: i for i, world in enumerate(names)}
     else:
         table = phase.route if isinstance(phase.route, dict) else dict.fromkeys(worlds, phase.route)
-        names = list(dict.fromkeys(table[world] for world in worlds))
+        keys = [*worlds, *(key for key in table if key not in ctx.recipe.env)]
+        names = list(dict.fromkeys(table[key] for key in keys))
         found = []
         for name in names:
             plug = ctx.recipe.teachers[name]
             found.append(plug.module().build(plug.config()))
         routes = {world: names.index(table[world]) for world in worlds}
+        named = {name: i for i, name in enumerate(names)} | {key: names.index(table[key]) for key in keys}
     if not phase.teacher_weights:
-        return found, routes, None
-    return found, routes, [phase.teacher_weights.get(name, 0.0) for name in names]
+        return found, routes, named, None
+    return found, routes, named, [phase.teacher_weights.get(name, 0.0) for name in names]
 
 
 def check_teachers(ctx: Context) -> None:
