@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ TWICE = 'use = { a = { type = "dtdd" }, b = { type = "dtdd" } }, loss = { ce = {
 TARGET = 'use = { l = { type = "linear", target = "clippd", end = 0.0 } }'
 DISCOUNT = 'loss = { k1_pg = { kl_discount = 0.5, ratio = "sequence_mean" } }'
 MIXED = "loss = { mixture_kl = { weight = 0.3 } }"
-T, R = 'signal = "teacher", route = "slow"', 'signal = "group_mean"'
+T, R, J = 'signal = "teacher", route = "slow"', 'signal = "group_mean"', 'signal = "joint", route = "slow"'
 
 
 def load(tmp_path: Path, phase: str, more: str = "") -> recipes.Recipe:
@@ -63,7 +64,19 @@ def load(tmp_path: Path, phase: str, more: str = "") -> recipes.Recipe:
         (f'{T}, {MIXED}, auxiliary = {{ model = "weak", rate = 1.0 }}', ["unknown key 'rate'", "phase.p.auxiliary"]),
         (f'{T}, {MIXED}, auxiliary = {{ model = "weak", lr = -1.0 }}', ["phase.p.auxiliary.lr must be"]),
         (f"{T}, {MIXED}, auxiliary = {{}}", ["phase.p.auxiliary.model must be given"]),
-        ('signal = "reverse_kl", route = "slow"', ["signal must be one of"]),
+        ('signal = "reverse_kl", route = "slow"', ["signal must be one of", "rloo", "a dotted name"]),
+        ('signal = "group_sdt"', ["signal must be one of", "did you mean 'group_std'"]),
+        ('signal = "overlong"', ["phase.p.signal must be one of", "'overlong'"]),
+        ('signal = "nobody.module"', ["signal must name an advantage", "Python cannot find"]),
+        ('signal = "noria.signals.overlong"', ["signal must name an advantage", "slot 'reward'", 'SLOT = "advantage"']),
+        ('signal = "group_std", advantage = { ddofs = 1 }', ["'ddofs'", "phase.p.advantage", "did you mean 'ddof'"]),
+        ('signal = "group_std", advantage = { ddof = 2 }', ["phase.p.advantage.ddof", "got 2"]),
+        ('signal = "group_mean", advantage = { ddof = 1 }', ["unknown key 'ddof'", "phase.p.advantage"]),
+        (f'{R}, advantage = {{ type = "rloo" }}', ["advantage.type must be left out", 'signal = "rloo"']),
+        (f'{J}, advantage = "group_men"', ["advantage must name an advantage", "did you mean 'group_mean'"]),
+        (f'{J}, advantage = "hmpo"', ["advantage must name an advantage", "slot 'reward'"]),
+        (f"{J}, advantage = {{ ddof = 1 }}", ["unknown key 'ddof'", "phase.p.advantage"]),
+        (f"{R}, use = {{ rloo = {{}} }}", ["use.rloo must not be an advantage"]),
     ],
 )  # fmt: skip
 def test_each_is_refused(tmp_path: Path, phase: str, words: list[str]) -> None:
@@ -111,3 +124,55 @@ def test_a_teacher_with_another_vocabulary_is_refused(tmp_path: Path, tiny_folde
 def test_two_policies_need_the_trainer_that_can_train_them(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r'phase\.p\.auxiliary needs student\.trainer\.type = "local"'):
         load(tmp_path, f'{T}, {MIXED}, auxiliary = {{ model = "weak" }}', 'student.trainer.type = "my.trainer"\n')
+
+
+OWN = """
+from noria.signals.base import SignalConfig, over_known
+
+SLOT = "advantage"
+
+
+class Config(SignalConfig):
+    share: float = 1.0
+
+
+def build(config):
+    return lambda rewards: over_known(rewards, lambda values: config.share * (values - values.max()))
+"""
+
+
+@pytest.mark.parametrize(
+    "phase", ['signal = "{}", advantage = {{ share = 0.5 }}', 'signal = "joint", route = "slow", {}']
+)
+def test_an_advantage_of_the_users_own_is_found_by_its_dotted_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str
+) -> None:
+    from noria.core.recipe_phases import JointPhase, RlPhase, advantage_of
+
+    (tmp_path / "own_parts").mkdir()
+    (tmp_path / "own_parts" / "best.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("own_parts", "own_parts.best"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    dotted = "own_parts.best"
+    joint = f'advantage = {{ type = "{dotted}", share = 0.5 }}'
+    recipe = load(tmp_path, phase.format(joint if "joint" in phase else dotted))
+    assert recipes.from_json(recipe.resolved_json()).fingerprint() == recipe.fingerprint()
+    found = recipe.phase["p"]
+    assert isinstance(found, RlPhase | JointPhase) and advantage_of(found) == dotted
+    assert found.advantage.options == {"share": 0.5}
+    with pytest.raises(UserError, match=r"unknown key 'shares' in \[phase.p.advantage\]"):
+        load(
+            tmp_path,
+            phase.replace("share", "shares").format(joint.replace("share", "shares") if "joint" in phase else dotted),
+        )
+
+
+def test_options_of_an_advantage_are_filled_and_an_unset_one_has_its_defaults(tmp_path: Path) -> None:
+    def options(phase: str) -> dict[str, object]:
+        return load(tmp_path, phase).phase["p"].advantage.options  # type: ignore[union-attr]
+
+    assert options('signal = "group_std", advantage = { ddof = 1 }') == {"ddof": 1, "eps": 1e-6}
+    assert options('signal = "group_std"') == {"ddof": 0, "eps": 1e-6}
+    assert options(f'{J}, advantage = {{ type = "group_std", eps = 0.5 }}') == {"ddof": 0, "eps": 0.5}
+    assert options(f'{J}, advantage = "rloo"') == options(R) == {}

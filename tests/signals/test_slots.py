@@ -52,7 +52,7 @@ def weigh(name: str, seen: Tokens) -> base.Floats:
 @pytest.mark.parametrize("name", registry.names("signals"))
 def test_every_signal_says_what_it_is_and_where_it_is_from(name: str) -> None:
     module = importlib.import_module(f"noria.signals.{name}")
-    assert module.SLOT in (*SLOTS, "advantage", "transform") and len(module.SOURCE) > 4
+    assert module.SLOT in (*SLOTS, "advantage", "token_advantage", "transform") and len(module.SOURCE) > 4
     assert module.__doc__ and "\n" not in module.__doc__.strip()
     with pytest.raises(ValueError, match="extra"):
         module.Config(**NEEDED.get(name, {}), no_such_key=1)

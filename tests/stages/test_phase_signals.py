@@ -9,7 +9,7 @@ import pytest
 import torch
 from stage_helpers import rolled
 
-from noria.core.recipe_phases import DistillPhase, EfficiencyPhase, RlPhase
+from noria.core.recipe_phases import DistillPhase, EfficiencyPhase, JointPhase, RlPhase
 from noria.core.types import Task
 from noria.stages import signals
 from noria.stages.bank import ModelBank
@@ -226,3 +226,13 @@ def test_a_phase_chooses_its_signal(worlds, teachers):
         )
     ]
     assert [type(signal) for signal in made] == [GroupAdvantage, Efficiency, Distillation]
+
+
+def test_an_advantage_takes_its_options_from_the_phase(worlds):
+    group = [rolled(r) for r in (1.0, 0.0, 0.0)]
+    sample = np.std([1.0, 0.0, 0.0], ddof=1)
+    for phase in (
+        RlPhase(signal="group_std", advantage={"ddof": 1, "eps": 0.0}),
+        JointPhase(signal="joint", route="x", advantage={"type": "group_std", "ddof": 1, "eps": 0.0}),
+    ):
+        assert GroupAdvantage(phase, worlds, {}).advantages(group)[0] == pytest.approx(2 / 3 / sample)

@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 #: Signals that have a field of their own in a phase.
 OWN_FIELD = {
     "tis": "tis_cap", "key_action": "credit.key_action", "dynamic": "max_refills", "hmpo": 'signal = "hmpo"',
-    "teacher_k1": 'signal = "teacher_k1"', "group_mean": "signal", "group_std": "signal", "rloo": "signal",
+    "teacher_k1": 'signal = "teacher_k1"',
 }  # fmt: skip
+#: Kinds of phases that are named by `signal`. Every other name is an advantage's.
+KINDS = ("curated", "teacher_k1", "teacher", "joint", "hmpo")
+#: Those that compare no rewards of their own groups: their terms read teachers, or what HMPO pays.
+UNREWARDED = ("teacher_k1", "teacher", "hmpo")
 SLOTS = ("weight", "reward", "controller", "rollout", "view", "takeover", "rewrite")
 #: Slots that need a teacher, and those that need rewards.
 TEACHER_SLOTS, REWARD_SLOTS = ("view", "takeover", "rewrite"), ("reward",)
@@ -27,7 +31,7 @@ REFUSED_LOSSES = {
 
 def check_use(phase: Sampled) -> None:
     """Raises ValueError where a further signal does not fit its phase."""
-    distils, rewards = hasattr(phase, "route"), phase.signal in ("group_mean", "group_std", "rloo", "joint")  # type: ignore[attr-defined]
+    distils, rewards = hasattr(phase, "route"), phase.signal not in UNREWARDED  # type: ignore[attr-defined]
     once: dict[str, str] = {}
     for name, table in phase.use.items():
         module = table.module(name)
@@ -36,6 +40,8 @@ def check_use(phase: Sampled) -> None:
         slot = said("signals", module, "SLOT")
         if slot is None:
             continue  # unknown names are reported where plug-ins are checked
+        if slot == "advantage":
+            raise ValueError(f"use.{name} must not be an advantage, and {module!r} is one - set signal = {module!r}")
         if slot not in SLOTS:
             raise ValueError(f"use.{name} must fill one of {', '.join(SLOTS)}: {module!r} is of the slot {slot!r}")
         if slot in TEACHER_SLOTS and not distils:
@@ -64,6 +70,30 @@ def check_use(phase: Sampled) -> None:
     if "view" in once and "takeover" in once:
         raise ValueError(
             f"use.{once['view']} and use.{once['takeover']} both change what the student is trained on - remove one"
+        )
+
+
+def is_advantage(name: str) -> bool:
+    """Whether `signal = "<name>"` stands for a group advantage: a file of the slot, or any module of the user's own."""
+    return "." in name or said("signals", name, "SLOT") == "advantage"
+
+
+def check_advantage(field: str, name: str) -> None:
+    """Raises ValueError unless a module is there and says that it is an advantage."""
+    try:
+        slot = registry.constant("signals", name, "SLOT")
+    except UserError as fault:
+        known = registry.of_slot("advantage")
+        if "." not in name:
+            raise ValueError(
+                f"{field} must name an advantage: got {name!r}, expected {', '.join([*known, 'a dotted name'])}"
+                f"{registry.nearest(name, known)}"
+            ) from fault
+        raise ValueError(f"{field} must name an advantage: {fault}") from fault
+    if slot != "advantage":
+        raise ValueError(
+            f"{field} must name an advantage: the module {name!r} is of the slot {slot!r} - name another, or write "
+            'SLOT = "advantage" in it'
         )
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from noria.core.phase_checks import check_auxiliary, check_losses, check_use
+from noria.core.phase_checks import KINDS, check_advantage, check_auxiliary, check_losses, check_use, is_advantage
 from noria.core.recipe_tables import LossTable, OpenTable, Table, make_config
+
+#: The advantage where nothing else is said.
+ADVANTAGE = "group_mean"
 
 #: A decay rate of AdamW.
 Beta = Annotated[float, Field(ge=0, lt=1)]
@@ -142,11 +145,25 @@ class Sampled(Optimised):
 
 
 class RlPhase(Sampled):
-    """Group-relative policy gradient, one expert per world when `split_by = "env"`."""
+    """Group-relative policy gradient, one expert per world when `split_by = "env"`. `signal` names the advantage: a
+    file of signals/ or a dotted module of the slot "advantage"."""
 
-    signal: Literal["group_std", "group_mean", "rloo"]
+    signal: str
+    advantage: SignalTable = Field(
+        default_factory=SignalTable, description="options of the advantage that `signal` names, as { ddof = 1 }"
+    )
     sft_steps: int = Field(default=0, ge=0, description="supervised steps on the world's share before; 0 = none")
     credit: Credit = Field(default_factory=Credit, description="token weights inside a trajectory")
+
+    @model_validator(mode="after")
+    def _has_one_advantage(self) -> Self:
+        check_advantage("signal", self.signal)
+        if self.advantage.type not in (None, self.signal):
+            raise ValueError(
+                f"advantage.type must be left out, signal names the advantage: got {self.advantage.type!r} - set "
+                f'signal = "{self.advantage.type}"'
+            )
+        return self
 
 
 class Auxiliary(Table):
@@ -165,7 +182,7 @@ class Distilled(Sampled):
 
     route: str | dict[str, str] = Field(
         description="an earlier phase with split_by (its experts), or a teacher that scores tokens, for all worlds; "
-        "or a table of world = teacher"
+        "or a table of world = teacher, further keys of which are routes that tasks name"
     )
     lr: float = Field(default=1e-3, gt=0, description="AdamW learning rate")
     prompts_per_step: int = Field(default=48, ge=1, description="prompts of one step, worlds mixed 1:1")
@@ -222,14 +239,27 @@ class JointPhase(Distilled):
         default_factory=lambda: _loss(clipped={"aggregate": "prompt", "eps_high": 0.28}, k1_pg={"balance": "route"}),
         description="loss terms by name",
     )
-    advantage: Literal["group_std", "group_mean", "rloo"] = Field(
-        default="group_mean", description="advantage of the reinforcement terms"
+    advantage: SignalTable = Field(
+        default_factory=lambda: SignalTable(type=ADVANTAGE),
+        description="advantage of the reinforcement terms: its name, or a table of its type and its options",
     )
     alpha: float = Field(default=1.0, ge=0, description="factor of every distillation term; 0 = mode rl")
     beta: float = Field(default=1.0, ge=0, description="factor of every reinforcement term; 0 = mode opd")
     rollouts_per_prompt: int = Field(default=8, ge=2, description="rollouts of each prompt, the size of a group")
     prompts_per_step: int = Field(default=16, ge=1, description="prompts (groups) of one step, worlds mixed 1:1")
     credit: Credit = Field(default_factory=Credit, description="token weights inside a trajectory")
+
+    @field_validator("advantage", mode="before")
+    @classmethod
+    def _may_be_a_name(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"type": value}
+        return {"type": ADVANTAGE, **value} if isinstance(value, dict) else value
+
+    @model_validator(mode="after")
+    def _has_an_advantage(self) -> Self:
+        check_advantage("advantage", self.advantage.module(ADVANTAGE))
+        return self
 
 
 class EfficiencyPhase(Sampled):
@@ -250,10 +280,27 @@ class EfficiencyPhase(Sampled):
     minibatches: int = Field(default=4, ge=1, description="optimiser steps per step")
 
 
+def advantage_of(phase: RlPhase | JointPhase) -> str:
+    """The module of the advantage that a phase compares its groups with."""
+    return phase.advantage.module(ADVANTAGE) if isinstance(phase, JointPhase) else phase.signal
+
+
 def _loss(**terms: dict[str, Any]) -> dict[str, LossTable]:
     return {name: LossTable.model_validate(options) for name, options in terms.items()}
 
 
+def _kind(table: Any) -> Any:
+    """The tag of a phase's table: its signal, "rl" where that names an advantage."""
+    signal = table.get("signal") if isinstance(table, dict) else getattr(table, "signal", None)
+    return "rl" if isinstance(signal, str) and signal not in KINDS and is_advantage(signal) else signal
+
+
 Phase = Annotated[
-    SftPhase | RlPhase | DistillPhase | TeacherPhase | JointPhase | EfficiencyPhase, Field(discriminator="signal")
+    Annotated[SftPhase, Tag("curated")]
+    | Annotated[RlPhase, Tag("rl")]
+    | Annotated[DistillPhase, Tag("teacher_k1")]
+    | Annotated[TeacherPhase, Tag("teacher")]
+    | Annotated[JointPhase, Tag("joint")]
+    | Annotated[EfficiencyPhase, Tag("hmpo")],
+    Discriminator(_kind),
 ]

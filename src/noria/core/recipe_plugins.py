@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from noria.core import registry
 from noria.core.errors import UserError
-from noria.core.recipe_phases import Phase, Sampled, SignalTable
+from noria.core.recipe_phases import JointPhase, Phase, RlPhase, Sampled, SignalTable, advantage_of
 from noria.core.recipe_report import describe_plugin, unknown_key
 from noria.core.recipe_tables import LossTable, Plug, config_class, make_config
 
@@ -49,6 +49,11 @@ def resolve(recipe: Recipe) -> tuple[dict[str, Any], list[str]]:
         update: dict[str, Any] = {"loss": terms(f"phase.{name}.loss", phase)}
         if isinstance(phase, Sampled):
             update["use"] = signals(f"phase.{name}.use", phase)
+        if isinstance(phase, RlPhase | JointPhase):
+            path = f"phase.{name}.advantage"
+            options, lines = _filled(path, "signals", advantage_of(phase), phase.advantage.options)
+            faults.extend(lines)
+            update["advantage"] = SignalTable.model_validate({**options, "type": phase.advantage.type})
         return phase.model_copy(update=update)
 
     student = {

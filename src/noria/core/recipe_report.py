@@ -9,6 +9,9 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from noria.core import registry
+from noria.core.phase_checks import KINDS, is_advantage
+
 #: Keys that people bring along and that Noria refuses, with the reason.
 REFUSED = dict.fromkeys(
     ("top_p", "top_k", "min_p"),
@@ -74,7 +77,9 @@ def _value_line(dotted: str, error: Any) -> str:
     if kind == "union_tag_not_found":
         return f"{dotted}.signal must be given - it says what kind of phase this is"
     if kind == "union_tag_invalid":
-        return f"{dotted}.signal must be one of {context['expected_tags']}: got {context['tag']!r}"
+        known = [*KINDS, *registry.of_slot("advantage")]
+        near = registry.nearest(str(context["tag"]), known)
+        return f"{dotted}.signal must be one of {', '.join(known)}, a dotted name: got {context['tag']!r}{near}"
     if kind == "value_error":
         message = str(context.get("error", error["msg"]))
         return f"{dotted}: {message}" if dotted else message
@@ -123,7 +128,10 @@ def _model_at(root: type[BaseModel], path: list[str], data: Any) -> type[BaseMod
 
 def _accepts(model: type[BaseModel], table: dict[str, Any]) -> bool:
     field = model.model_fields.get("signal")
-    return field is not None and table.get("signal") in get_args(field.annotation)
+    if field is None:
+        return False
+    known = get_args(field.annotation)
+    return table.get("signal") in known if known else is_advantage(str(table.get("signal")))
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:

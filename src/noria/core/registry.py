@@ -70,6 +70,11 @@ def entries(kind: str) -> list[Entry]:
     ]
 
 
+def of_slot(slot: str) -> list[str]:
+    """Names of the signals that fill a slot, as `of_slot("advantage")`. Reads files only."""
+    return [name for name in names("signals") if constant("signals", name, "SLOT") == slot]
+
+
 def resolve(folder: str, name: str) -> ModuleType:
     """Import the module behind `type = name`.
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from noria.signals.base import Floats, SignalConfig
 
-SLOT = "advantage"
+SLOT = "token_advantage"
 SOURCE = "MOPD eq. 5-9"
 
 

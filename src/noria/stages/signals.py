@@ -12,7 +12,17 @@ from typing import Any, Protocol
 import numpy as np
 
 from noria.core import registry
-from noria.core.recipe_phases import Distilled, DistillPhase, EfficiencyPhase, JointPhase, RlPhase, Sampled
+from noria.core.recipe_phases import (
+    ADVANTAGE,
+    Distilled,
+    DistillPhase,
+    EfficiencyPhase,
+    JointPhase,
+    RlPhase,
+    Sampled,
+    SignalTable,
+    advantage_of,
+)  # fmt: skip
 from noria.core.types import Trajectory
 from noria.losses.base import Batch, teacher_top
 from noria.signals import hmpo
@@ -73,9 +83,10 @@ class GroupAdvantage:
         hooks: Hooks | None = None,
         bank: ModelBank | None = None,
     ) -> None:
-        named = {"joint": getattr(phase, "advantage", ""), "hmpo": "group_mean"}.get(phase.signal, phase.signal)
+        named = ADVANTAGE if isinstance(phase, EfficiencyPhase) else advantage_of(phase)
+        options = SignalTable() if isinstance(phase, EfficiencyPhase) else phase.advantage
         module = registry.resolve("signals", named)
-        self.advantage = module.build(module.Config())
+        self.advantage = module.build(module.Config(**options.options))
         kappa = 1.0 if isinstance(phase, EfficiencyPhase) else phase.credit.key_action
         self.credit = KeyActionWeight(KeyActionConfig(kappa=kappa))
         self.worlds, self.key_kinds, self.bank = worlds, key_kinds, bank
