@@ -22,6 +22,7 @@ from rich.text import Text
 from noria import __version__, cli_check, cli_doctor, cli_masks, cli_models, cli_serve, cli_show, cli_tasks, cli_worlds
 from noria.cli_live import LiveView
 from noria.core import registry
+from noria.core.disk import roomy
 from noria.core.errors import NoriaError, UserError
 from noria.core.recipe import Recipe, load, of_world
 from noria.core.store import Run
@@ -80,7 +81,9 @@ def run(arguments: Arguments) -> None:
     """
     recipe = _load(arguments)
     _heavy("noria.round")  # before a folder is made that nothing would fill
-    _work(recipe, Run.create(recipe.runs_dir, recipe))
+    with roomy(Path(recipe.runs_dir), "run it again"):
+        target = Run.create(recipe.runs_dir, recipe)
+    _work(recipe, target)
 
 
 @app.command()
@@ -262,7 +265,7 @@ def _work(recipe: Recipe, target: Run) -> None:
     console = Console()
     console.print(Text(f"run {target.path}"))
     try:
-        with target.lock():
+        with roomy(target.path, f"go on with noria resume {target.path}"), target.lock():
             loop = _heavy("noria.round")
             with LiveView(target, console):
                 loop.run_recipe(recipe, target)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from noria.core.errors import UserError
 from noria.core.types import Task
+from noria.stages.models import BUILTIN
 from noria.tokens.renderer import Renderer
 
 START, END = "<|im_start|>", "<|im_end|>"
@@ -42,12 +46,9 @@ NO_TOOLS = (
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 RAISES_ON_TOOLS = (
-    "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}{% endfor %}"
-    + CHATML
+    "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}{% endfor %}" + CHATML
 )
-OPENS_A_THOUGHT = CHATML.replace(
-    "<|im_start|>assistant\n{% endif %}", "<|im_start|>assistant\n<think>\n{% endif %}"
-)
+OPENS_A_THOUGHT = CHATML.replace("<|im_start|>assistant\n{% endif %}", "<|im_start|>assistant\n<think>\n{% endif %}")
 SHOUTS = CHATML.replace("{{ m.content }}", "{{ m.content|upper }}")
 
 
@@ -83,9 +84,7 @@ def test_chatml_keeps_the_newline_after_the_end_token_as_glue() -> None:
     pieces, whole = conversation(renderer, [("<think>a</think>b", "c"), ("d", "e\nf")])
     assert pieces == whole
     piece = renderer.observation("seen")
-    text = "".join(
-        renderer.tokenizer.decode([i]) for i, r in zip(piece.ids, piece.roles, strict=True) if r == "glue"
-    )
+    text = "".join(renderer.tokenizer.decode([i]) for i, r in zip(piece.ids, piece.roles, strict=True) if r == "glue")
     # The sampled turn ends with the end token; the newline behind it was never sampled, so it is glue.
     assert text == f"\n{START}tool\n{END}\n{START}assistant\n"
     assert piece.roles[0] == "glue" and renderer.tokenizer.decode([piece.ids[0]]) == "\n"
@@ -93,9 +92,7 @@ def test_chatml_keeps_the_newline_after_the_end_token_as_glue() -> None:
 
 def test_a_template_that_formats_reasoning_is_used_in_its_own_form() -> None:
     renderer = Renderer(tokenizer(LIKE_QWEN3))
-    pieces, whole = conversation(
-        renderer, [("<think>\na\n</think>\n\nb", "c"), ("<think>\nd\n</think>\n\ne", "f")]
-    )
+    pieces, whole = conversation(renderer, [("<think>\na\n</think>\n\nb", "c"), ("<think>\nd\n</think>\n\ne", "f")])
     assert pieces == whole
     assert "<tool_response>\nc\n</tool_response>" in pieces
 
@@ -136,3 +133,35 @@ def test_the_first_token_is_never_doubled() -> None:
     assert ids[0] == made.bos_token_id and ids.count(made.bos_token_id) == 1
     for piece in (renderer.message("said"), renderer.observation("seen").ids):
         assert made.bos_token_id not in piece
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("tokenizer.json", '{"version": "1.0", "added'),
+        ("tokenizer.json", "{}"),
+        ("tokenizer_config.json", '{"eos_token": ["a", "b"]}'),
+        ("config.json", "[]"),
+        ("config.json", "{"),
+        ("chat_template.jinja", "\udcff"),
+    ],
+)
+def test_a_damaged_folder_is_refused_with_its_name(tmp_path: Path, file: str, text: str) -> None:
+    folder = shutil.copytree(BUILTIN / "tiny", tmp_path / "model")
+    (folder / file).write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(UserError, match="model must have a tokenizer that transformers can read: that of .*model"):
+        Renderer.load(folder)
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_a_damaged_generation_config_is_refused(tmp_path: Path, text: str) -> None:
+    folder = shutil.copytree(BUILTIN / "tiny", tmp_path / "model")
+    (folder / "generation_config.json").write_text(text)
+    with pytest.raises(UserError, match="model must be whole: .*generation_config.json"):
+        Renderer.load(folder)
+
+
+@pytest.mark.parametrize("said", ["m.content + 1", "m.content.no()", "messages[0] / 0", "1 / 0"])
+def test_a_template_whose_expressions_fail_is_refused(said: str) -> None:
+    with pytest.raises(UserError, match="chat template must render a tool message"):
+        Renderer(tokenizer("{% for m in messages %}{{ " + said + " }}{% endfor %}"))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from transformers import AutoTokenizer
-
 from noria.engines.embedded import Config
 from noria.engines.serving import load_engine
 from noria.server.app import Api
@@ -13,6 +11,7 @@ from noria.server.loop import DecodingLoop
 from noria.server.model import Limits, Served
 from noria.server.run import log
 from noria.tokens.ends import read_end_ids
+from noria.tokens.reading import read_tokenizer
 
 
 def build(name: str, folder: Path, key: str, config: Config, queue: int, max_logprobs: int) -> Api:
@@ -21,7 +20,7 @@ def build(name: str, folder: Path, key: str, config: Config, queue: int, max_log
     Raises:
         UserError: the folder is no causal LM, or names no end-of-turn token.
     """
-    tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    tokenizer = read_tokenizer(folder)
     end_ids = read_end_ids(folder, tokenizer)
     engine = load_engine(config, folder, end_ids)
     served = Served(name, tokenizer, end_ids, Limits(config.max_tokens, max_logprobs))

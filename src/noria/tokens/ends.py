@@ -27,10 +27,13 @@ def read_end_ids(folder: Path, tokenizer: Any) -> tuple[int, ...]:
     """Those of a checkpoint folder: its tokenizer's, then what its `generation_config.json` names.
 
     Raises:
-        UserError: there is none, or the file names one that is no token of the tokenizer.
+        UserError: there is none, or the file is damaged or names one that is no token of the tokenizer.
     """
     path = folder / "generation_config.json"
-    named = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id") if path.is_file() else None
+    try:
+        named = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id") if path.is_file() else None
+    except (ValueError, AttributeError) as fault:
+        raise UserError(f"model must be whole: {str(path)!r} holds no JSON object ({fault}) - copy it again") from fault
     more = named if isinstance(named, list) else [] if named is None else [named]
     size = len(tokenizer)
     for token in more:

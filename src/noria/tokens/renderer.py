@@ -23,9 +23,12 @@ from jinja2 import TemplateError
 from noria.core.errors import UserError
 from noria.core.types import Message, Task, TokenRole, Tool
 from noria.tokens.ends import end_ids, read_end_ids
+from noria.tokens.reading import read_tokenizer
 from noria.tokens.tools import PROBE, described, shown_well
 
 _CLOSERS = {"think": "</think>", "tool_args": "</call>"}
+#: What a template raises: its own faults, and those of the expressions that it evaluates.
+_TEMPLATE_FAULTS = (TemplateError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
 #: Turns of the probe. Templates that know reasoning as a part of its own write it in this form themselves.
 _PROBE = tuple((f"<think>\nalpha{k}\n</think>\n\nbeta{k}", f"gamma{k}") for k in range(3))
 
@@ -71,9 +74,7 @@ class Renderer:
     @classmethod
     def load(cls, folder: str | Path) -> Renderer:
         """Read the tokenizer of a checkpoint folder; nothing is downloaded."""
-        from transformers import AutoTokenizer
-
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        tokenizer = read_tokenizer(Path(folder))
         return cls(tokenizer, read_end_ids(Path(folder), tokenizer))
 
     def encode(self, text: str) -> tuple[int, ...]:
@@ -205,7 +206,7 @@ class Renderer:
         """The token that closes an assistant turn, the constant text up to an observation, and that after it."""
         try:
             found = self._pieces_between()
-        except TemplateError as fault:
+        except _TEMPLATE_FAULTS as fault:
             raise UserError(
                 f"chat template must render a tool message, and the other roles: it says {str(fault)!r} - "
                 "use a template with a form for every role"
