@@ -90,6 +90,17 @@ def test_what_carries_no_loss_is_dropped_and_counted(tmp_path: Path, renderer: R
         ({"messages": [{"role": "robot", "content": ""}]}, "a role of system, user, assistant, tool"),
         ({"messages": [{"role": "assistant", "tool_calls": [{"arguments": "{"}]}]}, "arguments are JSON"),
         ({"messages": [{"role": "user", "content": "x"}], "tools": [{}]}, "tools with a name"),
+        ({"messages": [{"role": "user", "content": "x"}], "tools": 5}, "tools as a list: got int"),
+        ({"messages": [{"role": "user", "content": "x"}], "tools": [{"function": "f"}]}, "tools with a name"),
+        ({"messages": [{"role": "user", "content": "x"}], "tools": [{"name": "f", "parameters": [1]}]}, "JSON schema"),
+        ({"messages": [{"role": "user", "content": 0}]}, "got content of type int"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "got content of type list"),
+        ({"messages": [{"role": "assistant", "tool_calls": 5}]}, "tool_calls as a list: got int"),
+        ({"messages": [{"role": "assistant", "tool_calls": [{"function": "f"}]}]}, "calls with a name"),
+        ({"messages": [{"role": "assistant", "tool_calls": [{"name": 3}]}]}, "calls with a name"),
+        (r'{"messages": [{"role": "user", "content": "\ud800"}]}', "half a surrogate pair"),
+        ({"record": {}, "turns": []}, "a whole trajectory"),
+        ("[" * 100_000, "must be JSON"),
     ],
 )
 def test_what_is_no_data_is_refused(tmp_path: Path, renderer: Renderer, line: object, message: str) -> None:
@@ -97,3 +108,13 @@ def test_what_is_no_data_is_refused(tmp_path: Path, renderer: Renderer, line: ob
         rows_of(tmp_path, renderer, line)
     with pytest.raises(UserError, match="cannot be read"):
         load_rows([str(tmp_path / "nowhere")], renderer, 100, True)
+
+
+def test_a_file_is_cut_into_lines_at_newlines_alone(tmp_path: Path, renderer: Renderer) -> None:
+    line = json.dumps({"prompt": "a\u2028b\x85c", "completion": "d"}, ensure_ascii=False)
+    (tmp_path / "d.jsonl").write_bytes(b"\xef\xbb\xbf" + f"{line}\r\n{line}\n".encode())
+    rows, dropped = load_rows([str(tmp_path / "d.jsonl")], renderer, 100, True)
+    assert len(rows) == 2 and dropped == {} and trained(renderer, rows[1]) == "d<|end|>"
+    (tmp_path / "d.jsonl").write_bytes(line.encode("utf-16"))
+    with pytest.raises(UserError, match="JSON lines in UTF-8: .* cannot be read"):
+        load_rows([str(tmp_path / "d.jsonl")], renderer, 100, True)

@@ -11,6 +11,7 @@ out. What cannot be rendered, or carries no loss after cutting to length, is dro
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,6 +28,8 @@ from noria.tokens.renderer import Renderer
 from noria.trainers.rows import Row
 
 ROLES = get_args(Role)
+#: Half of a pair: JSON can write it, no tokenizer can read it.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def load_rows(
@@ -58,18 +61,19 @@ def load_rows(
 
 def _lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as fault:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as fault:
+        said = fault.strerror if isinstance(fault, OSError) else str(fault)
         raise UserError(
-            f"data must name files of JSON lines: {str(path)!r} cannot be read ({fault.strerror})"
+            f"data must name files of JSON lines in UTF-8: {str(path)!r} cannot be read ({said})"
         ) from fault
     out = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):  # JSON may hold U+2028, at which splitlines would cut
         if not line.strip():
             continue
         try:
             found = json.loads(line)
-        except ValueError as fault:
+        except (ValueError, RecursionError) as fault:
             raise UserError(f"{path}:{number} must be JSON: {fault}") from fault
         if not isinstance(found, dict):
             raise UserError(f"{path}:{number} must be an object: got {type(found).__name__}")
@@ -79,7 +83,11 @@ def _lines(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 def _row(line: Mapping[str, Any], renderer: Renderer, where: str, rules: Sequence[str]) -> Row:
     if "record" in line and "turns" in line:
-        return rows_of.supervised(from_json(Trajectory, line), bool(rules), rules)
+        try:
+            trajectory = from_json(Trajectory, line)
+        except (ValueError, TypeError, KeyError) as fault:
+            raise UserError(f"{where} must hold a whole trajectory of a run: {fault}") from fault
+        return rows_of.supervised(trajectory, bool(rules), rules)
     if "messages" in line:
         messages = _messages(line["messages"], where)
         trained = [message.role == "assistant" for message in messages]
@@ -107,22 +115,36 @@ def _messages(values: Any, where: str) -> list[Message]:
     for value in values:
         if not isinstance(value, dict) or value.get("role") not in ROLES:
             raise UserError(f"{where} must hold messages with a role of {', '.join(ROLES)}: got {value!r}")
-        content = value.get("content") or ""
+        content = "" if value.get("content") is None else value["content"]
         if not isinstance(content, str):
             raise UserError(f"{where} must hold messages of text: got content of type {type(content).__name__}")
-        calls = [_call(call, where) for call in value.get("tool_calls") or ()]
-        out.append(Message(value["role"], "".join([content, *calls])))
+        calls = [_call(call, where) for call in _list(value.get("tool_calls"), "tool_calls", where)]
+        words = "".join([content, *calls])
+        if _SURROGATE.search(words):
+            raise UserError(f"{where} must hold messages of text: got half a surrogate pair - write the whole of it")
+        out.append(Message(value["role"], words))
     return out
 
 
+def _list(value: Any, what: str, where: str) -> list[Any]:
+    if value is not None and not isinstance(value, list):
+        raise UserError(f"{where} must hold {what} as a list: got {type(value).__name__}")
+    return value or []
+
+
+def _table(value: Any) -> dict[str, Any]:
+    """The object that a value is; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
 def _call(value: Any, where: str) -> str:
-    function = value.get("function", value) if isinstance(value, dict) else {}
+    function = _table(_table(value).get("function", value))
     arguments = function.get("arguments")
     try:
         arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
     except ValueError as fault:
         raise UserError(f"{where} must hold tool calls whose arguments are JSON: {fault}") from fault
-    if "name" not in function or not isinstance(arguments or {}, dict):
+    if not isinstance(function.get("name"), str) or not isinstance(arguments or {}, dict):
         raise UserError(f"{where} must hold tool calls with a name and arguments: got {value!r}")
     given = {key: _text(v) for key, v in (arguments or {}).items() if v is not None}
     return render_call(function["name"], **given)
@@ -134,13 +156,16 @@ def _text(value: Any) -> str:
 
 def _tools(values: Any, where: str) -> list[Tool]:
     out = []
-    for value in values or ():
-        function = value.get("function", value) if isinstance(value, dict) else {}
-        if "name" not in function:
+    for value in _list(values, "tools", where):
+        function = _table(_table(value).get("function", value))
+        if not isinstance(function.get("name"), str):
             raise UserError(f"{where} must hold tools with a name: got {value!r}")
-        properties = (function.get("parameters") or {}).get("properties") or {}
+        schema = {} if function.get("parameters") is None else function["parameters"]
+        properties = _table(schema).get("properties") or {}
+        if not isinstance(schema, dict) or not isinstance(properties, dict):
+            raise UserError(f"{where} must hold tools whose parameters are a JSON schema: got {value!r}")
         parameters = {
-            key: (str((kind or {}).get("type", "string")), str((kind or {}).get("description", "")))
+            key: (str(_table(kind).get("type", "string")), str(_table(kind).get("description", "")))
             for key, kind in properties.items()
             if kind is not None
         }
