@@ -240,6 +240,11 @@ def test_what_cannot_be_right_is_refused(tmp_path: Path) -> None:
     base = stored(tiny_model("llama"), tmp_path / "base")
     with pytest.raises(UserError, match="lora_targets must name linear layers"):
         build(Config(lora_rank=2, lora_targets=("nowhere",)), base)
+    with pytest.raises(UserError, match=r"got \['nowhere', 'lm_head', 'proj'\], expected some of \['down_proj'"):
+        build(Config(lora_rank=2, lora_targets=("q_proj", "self_attn.v_proj", "nowhere", "lm_head", "proj")), base)
+    for device in ("banana", "cuda:x", "cuda:99", "meta", ""):
+        with pytest.raises(UserError, match="device must be cpu, cuda or cuda:N of this machine: got"):
+            build(Config(device=device), base)
     shutil.copyfile(base / "config.json", tmp_path / "config.json")
     (tmp_path / "config.json").write_text('{"model_type": "nonsense"}')
     with pytest.raises(UserError, match="model must be a causal LM"):

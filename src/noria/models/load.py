@@ -19,11 +19,13 @@ def load_model(folder: Path, dtype: Dtype = "float32", device: str = "cpu") -> A
     Of a checkpoint that also sees or hears, the text model is taken.
 
     Raises:
-        UserError: the folder is no checkpoint of a causal LM that the installed transformers knows.
+        UserError: the folder is no checkpoint of a causal LM that the installed transformers knows, or this machine
+            has no such device.
     """
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
+    _check_device(device)
     logging.disable_progress_bar()
     try:
         model = AutoModelForCausalLM.from_pretrained(
@@ -35,6 +37,19 @@ def load_model(folder: Path, dtype: Dtype = "float32", device: str = "cpu") -> A
             f"({str(fault).splitlines()[0]}) - check config.json, or update transformers"
         ) from fault
     return model if device == "cpu" else model.to(device)
+
+
+def _check_device(device: str) -> None:
+    try:
+        kind, index = torch.device(device).type, torch.device(device).index or 0
+    except RuntimeError:
+        kind, index = "", 0
+    count = torch.cuda.device_count() if kind == "cuda" else 1
+    if kind not in ("cpu", "cuda") or index >= count:
+        raise UserError(
+            f"device must be cpu, cuda or cuda:N of this machine: got {device!r}, and torch sees "
+            f"{torch.cuda.device_count()} CUDA devices - use another, or a build of torch with CUDA"
+        )
 
 
 def backbone(model: Any) -> Any:

@@ -21,8 +21,14 @@ def add_adapter(model: Any, rank: int, alpha: float, targets: Sequence[str], see
     """Put an adapter on the linear layers whose names end in one of `targets` (all but the head if empty).
 
     Raises:
-        UserError: `peft` is missing, or no layer has such a name.
+        UserError: `peft` is missing, no layer has one of these names, or it is the head's.
     """
+    there = _linear_layers(model)
+    if unknown := [end for end in targets if not _ends_like(end, model)]:
+        raise UserError(
+            f"student.trainer.lora_targets must name linear layers of the model other than its head: got {unknown}, "
+            f"expected some of {there} - leave it out for all"
+        )
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ModuleNotFoundError as fault:
@@ -105,11 +111,15 @@ def _plain(name: str) -> str:
 
 
 def _linear_layers(model: Any) -> list[str]:
+    return sorted({name.rpartition(".")[2] for name in _linear_names(model)})
+
+
+def _linear_names(model: Any) -> list[str]:
+    """Names of what may be adapted. The head is read as a plain matrix: an adapter on it would learn nothing."""
     head = model.get_output_embeddings()
-    return sorted(
-        {
-            name.rpartition(".")[2]
-            for name, m in model.named_modules()
-            if isinstance(m, torch.nn.Linear) and m is not head
-        }
-    )
+    return [name for name, m in model.named_modules() if isinstance(m, torch.nn.Linear) and m is not head]
+
+
+def _ends_like(end: str, model: Any) -> bool:
+    """Whether linear layers other than the head have a name that ends so, part by part as `peft` compares."""
+    return bool(end) and any(f".{name}".endswith(f".{end}") for name in _linear_names(model))
