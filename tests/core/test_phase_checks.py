@@ -76,6 +76,9 @@ def load(tmp_path: Path, phase: str, more: str = "") -> recipes.Recipe:
         (f'{J}, advantage = "group_men"', ["advantage must name an advantage", "did you mean 'group_mean'"]),
         (f'{J}, advantage = "hmpo"', ["advantage must name an advantage", "slot 'reward'"]),
         (f"{J}, advantage = {{ ddof = 1 }}", ["unknown key 'ddof'", "phase.p.advantage"]),
+        (f"{R}, actors = 0", ["phase.p.actors"]),
+        (f"{R}, max_response = -1", ["phase.p.max_response"]),
+        (f"{R}, max_logp_diff = -0.1", ["phase.p.max_logp_diff"]),
         (f"{R}, use = {{ rloo = {{}} }}", ["use.rloo must not be an advantage"]),
     ],
 )  # fmt: skip
@@ -83,6 +86,23 @@ def test_each_is_refused(tmp_path: Path, phase: str, words: list[str]) -> None:
     with pytest.raises(UserError) as fault:
         load(tmp_path, phase)
     assert all(word in str(fault.value) for word in words), str(fault.value)
+
+
+@pytest.mark.parametrize("key", ["top_p", "top_k", "min_p"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        f"{R}, {{}}", f"{T}, {{}}", f"{J}, {{}}", 'signal = "hmpo", {}', 'signal = "teacher_k1", route = "slow", {}',
+        "rollout", "student.engine", "eval", "hint",
+    ],
+)  # fmt: skip
+def test_a_sampler_that_cuts_the_support_is_refused(tmp_path: Path, key: str, place: str) -> None:
+    """Rollouts come from pi itself: under a cut support importance ratios are of another distribution."""
+    table = "phase.p" if "signal" in place else place
+    phase, more = (place.format(f"{key} = 0.9"), "") if "signal" in place else (R, f"{place} = {{ {key} = 0.9 }}")
+    with pytest.raises(UserError) as fault:
+        load(tmp_path, phase, more)
+    assert f"{table}.{key} is refused" in str(fault.value) and "use temperature" in str(fault.value)
 
 
 @pytest.mark.parametrize(
@@ -176,3 +196,10 @@ def test_options_of_an_advantage_are_filled_and_an_unset_one_has_its_defaults(tm
     assert options('signal = "group_std"') == {"ddof": 0, "eps": 1e-6}
     assert options(f'{J}, advantage = {{ type = "group_std", eps = 0.5 }}') == {"ddof": 0, "eps": 0.5}
     assert options(f'{J}, advantage = "rloo"') == options(R) == {}
+
+
+def test_no_more_workers_sample_than_there_are(tmp_path: Path) -> None:
+    executor = 'executor = { type = "local", workers = 2 }'
+    assert load(tmp_path, f"{R}, actors = 2", executor)
+    with pytest.raises(UserError, match=r"phase\.p\.actors must not exceed executor\.workers: got 3 and 2"):
+        load(tmp_path, f"{R}, actors = 3", executor)

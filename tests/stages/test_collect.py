@@ -10,7 +10,8 @@ import pytest
 from actor_helpers import ScriptedContext, ScriptedExecutor, ScriptedPool, numbered
 
 from noria.core.recipe_phases import RlPhase
-from noria.stages.loop import Actor, Phase, TaskSource
+from noria.stages.actor import Actor, TaskSource
+from noria.stages.loop import Phase
 from noria.stages.signals import GroupAdvantage
 
 SOLVED, FAILED, MIXED = (1.0, 1.0), (0.0, 0.0), (1.0, 0.0)

@@ -13,9 +13,10 @@ from stage_helpers import rolled
 from noria.core.recipe_phases import RlPhase, SftPhase
 from noria.core.types import Task
 from noria.losses.base import LossConfig
+from noria.stages.actor import TaskSource
 from noria.stages.checkpoint import load_state, save_state
 from noria.stages.context import derive, heldout, named
-from noria.stages.loop import TaskSource, build_terms, describe, schedule, split
+from noria.stages.loop import build_terms, describe, schedule, split
 from noria.trainers.rows import Row
 
 

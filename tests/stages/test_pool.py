@@ -11,10 +11,12 @@ from stage_helpers import engine_of
 
 from noria.core.codec import read_json_lines
 from noria.core.errors import EngineError
+from noria.core.recipe_phases import RlPhase
 from noria.core.types import Trajectory
+from noria.stages.actor import TaskSource
 from noria.stages.checkpoint import Keeper, Origin
 from noria.stages.context import Context
-from noria.stages.loop import Phase, TaskSource
+from noria.stages.loop import Phase
 from noria.stages.roller import Job, Limits, Roller
 from noria.stages.signals import GroupAdvantage
 from noria.stages.worker import Pool
@@ -66,6 +68,39 @@ def test_the_loop_keeps_its_bound_on_staleness(pool, recipe, worlds, renderer, t
         # Engine and trainer agree on the tokens of the policy that sampled them.
         assert all(f.get("logp_diff/max", 0.0) < 1e-3 for f in facts)
     assert ctx.run.manifest("phase")["counts"]["out"] == {"groups": 8, "steps": 4}
+
+
+def test_two_real_workers_train_as_one_does_and_a_death_loses_nothing(
+    pool, recipe, worlds, renderer, taught, tasks, ctx
+):
+    found = []
+    whole = Context(recipe, ctx.run, 1, taught.folder, worlds, renderer, pool)
+    for name, actors in (("one", 1), ("two", 2), ("dies", 2)):
+        phase = RlPhase(
+            signal="group_mean", steps=2, prompts_per_step=4, rollouts_per_prompt=4, minibatches=1, max_refills=0,
+            lr=1e-3, max_staleness=0, actors=actors, max_response=60,
+        )  # fmt: skip
+        pool.load(weights(taught), 0, 1.0, whole.limits())
+        trainer = build(Config(), taught.folder)
+        signal_of, seen = GroupAdvantage(phase, worlds, {}), []
+        group_rows = signal_of.rows
+
+        def rows(group, rollouts, seen=seen, dies=name == "dies", group_rows=group_rows):
+            if dies and not seen:
+                os.kill(pool.executor.workers[1].process.pid, signal.SIGKILL)
+            assert all(t.record.action_tokens <= 60 for t in rollouts)
+            seen += [(t.id, t.seed, t.record.ids, t.outcome) for t in rollouts]
+            return group_rows(group, rollouts)
+
+        signal_of.rows = rows
+        with ctx.run.artifact(name, resumable=True) as work:
+            keeper = Keeper(work, name, Origin("model", "data"))
+            # One label for all three: seeds of rollouts and of mini-batches derive from it.
+            source = TaskSource({"ledger": tasks["ledger"]}, 3)
+            Phase(whole, work, phase, trainer, signal_of, source, "phase", keeper).run()
+        found.append((seen, trainer.weights()))
+    assert found[0][0] == found[1][0] == found[2][0] and len(found[0][0]) == 32
+    assert found[1][1] == found[2][1] == found[0][1]
 
 
 def test_no_job_is_lost_when_workers_die(pool, tasks, worlds, renderer, taught):

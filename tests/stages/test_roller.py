@@ -225,6 +225,30 @@ def test_no_rollout_is_longer_than_its_limit(worlds, renderer, taught, tasks):
     assert cut and all(t.outcome.known for t in cut)
 
 
+@pytest.mark.parametrize("most", [1, 12, 30])
+def test_a_rollout_generates_no_more_than_its_response_may_have(worlds, renderer, taught, tasks, most):
+    jobs = [Job(f"{i}", tasks["ledger"][i], i, max_response=most) for i in range(4)]
+    roller = Roller(worlds, renderer, engine_of(taught, renderer, 1.0), Limits(max_new_tokens=20), 8)
+    found = finish(roller, jobs)
+    for t in found.values():
+        assert 0 < t.record.action_tokens <= most and t.outcome.known
+        assert (t.stop == "token_limit") == (t.record.action_tokens == most)
+        assert sum(turn.token_end - turn.token_start for turn in t.turns) == t.record.action_tokens
+    assert any(t.stop == "token_limit" for t in found.values())
+
+
+def test_what_an_expert_said_before_is_no_part_of_the_response(worlds, renderer, taught):
+    lesson = next(t for t in taught.lessons if len(t.turns) > 2)
+    roller = Roller(worlds, renderer, engine_of(taught, renderer, 0.05), Limits(), 8)
+    rest = sum(turn.token_end - turn.token_start for turn in lesson.turns[1:])
+    jobs = [
+        Job(f"{most}", lesson.task, 7, start=lesson, start_turn=1, max_response=most) for most in (rest - 1, rest, 999)
+    ]
+    cut, whole, free = (finish(roller, jobs)[job.id] for job in jobs)
+    assert cut.stop == "token_limit" and cut.record.action_tokens == rest - 1
+    assert whole.record.ids == free.record.ids and whole.solved and whole.record.action_tokens == rest
+
+
 def test_clearing_frees_every_slot(worlds, renderer, taught, tasks):
     roller = Roller(worlds, renderer, engine_of(taught, renderer, 1.0), Limits(), 4)
     roller.submit([Job(f"{i}", tasks["ledger"][i], i) for i in range(7)])

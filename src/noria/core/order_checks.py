@@ -23,6 +23,8 @@ def order(recipe: Recipe) -> list[str]:
                 f"{path}.max_staleness must not exceed {path}.steps: got {phase.max_staleness} and {phase.steps} - set "
                 f"max_staleness = {phase.steps}"
             )
+        if isinstance(phase, Sampled) and phase.actors is not None:
+            found += _actors(recipe, path, phase.actors)
         if isinstance(phase, RlPhase):
             found += _groups(recipe, path, phase)
         if isinstance(phase, Distilled) and isinstance(phase.route, str):
@@ -54,6 +56,17 @@ def _groups(recipe: Recipe, path: str, phase: RlPhase) -> list[str]:
             f"{phase.sft_steps} - add one (steps = 0 leaves it out itself), or set sft_steps = 0"
         )
     return found
+
+
+def _actors(recipe: Recipe, path: str, actors: int) -> list[str]:
+    """No more workers may sample than the executor has, as far as the recipe says how many these are."""
+    workers = recipe.executor.options.get("workers")
+    if not isinstance(workers, int) or actors <= workers:
+        return []
+    return [
+        f"{path}.actors must not exceed executor.workers: got {actors} and {workers} - set actors = {workers}, or "
+        f"executor.workers = {actors}"
+    ]
 
 
 def _ambiguous(recipe: Recipe, path: str, route: str) -> list[str]:

@@ -130,6 +130,25 @@ class Sampled(Optimised):
         ge=0,
         description="times a step's prompts are drawn again to replace groups without signal; 0 = never",
     )
+    max_response: int = Field(
+        default=0,
+        ge=0,
+        le=10**9,
+        description="tokens that a rollout may generate in all, where it ends as at any token limit: no failure where "
+        "no reward is read; 0 = the limits of [rollout] alone",
+    )
+    max_logp_diff: float = Field(
+        default=0.0,
+        ge=0,
+        description="mean distance of log pi_old and log mu in nats above which the phase stops: engine and trainer "
+        "disagree; 0 = no bound",
+    )
+    actors: int | None = Field(
+        default=None,
+        ge=1,
+        description="workers that sample while the phase trains, groups dealt in turn; None = all of the executor but "
+        "one, whose core the learner takes, and at least one",
+    )
     use: dict[str, SignalTable] = Field(
         default_factory=dict, description="further signals by name: token weights, rewards, controllers and the like"
     )

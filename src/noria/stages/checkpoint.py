@@ -26,7 +26,7 @@ from noria.trainers.rows import Row
 
 STATE = "state.pt"
 #: Of the file. A state of another format is refused.
-FORMAT = 2
+FORMAT = 3
 #: Files of a checkpoint folder that decide what a model computes and reads.
 _MODEL_FILES = (".safetensors", ".json", ".jinja", ".model")
 

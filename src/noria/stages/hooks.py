@@ -75,6 +75,8 @@ class Hooks:
 
     def job(self, job: Job, step: int) -> Job:
         """The job as the phase wants it at this step."""
+        if self.phase.max_response:
+            job = replace(job, max_response=self.phase.max_response)
         if self.rollout is None:
             return job
         expert = self.experts.get(job.task.id)

@@ -1,6 +1,6 @@
 """The step: one asynchronous loop over which reinforcement, distillation and token efficiency are recipes.
 
-      task source ──groups──► actor (worker process) ──rollouts──► groups in order of admission
+      task source ──groups──► actors (worker processes) ──rollouts──► groups in order of admission
            ▲                       ▲                                        │ reward, annotate (signal)
            │ admits while          │ weights, version + 1                   ▼
            │ groups ahead <        └───────────────────── learner: score pi_old ► prepare ► mini-batches ► optimiser
@@ -17,147 +17,28 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from noria.core import registry
-from noria.core.errors import EngineError
 from noria.core.recipe_phases import Optimised, Sampled
 from noria.core.store import Artifact
-from noria.core.types import Task, Trajectory
+from noria.core.types import Trajectory
 from noria.losses.base import Loss
 from noria.signals import dynamic
+from noria.stages.actor import Actor, TaskSource, workers_for
 from noria.stages.checkpoint import Keeper
 from noria.stages.context import Context, derive
-from noria.stages.roller import Job
 from noria.stages.signals import Signal
-from noria.stages.worker import Load, Loaded
 from noria.trainers.local import BadStep, LocalTrainer
 from noria.trainers.rows import Row
 
 #: Groups that the message of a bad step names.
 NAMED_GROUPS = 4
-
-
-class TaskSource:
-    """Group numbers to tasks: worlds strictly in turn, each world's tasks shuffled anew every epoch."""
-
-    def __init__(self, tasks: Mapping[str, Sequence[Task]], seed: int) -> None:
-        self.worlds = list(tasks)
-        self.tasks, self.seed = tasks, seed
-
-    def task(self, group: int) -> Task:
-        """The task of group `group`: the same in every run with this seed."""
-        turn, which = divmod(group, len(self.worlds))
-        world = self.worlds[which]
-        epoch, at = divmod(turn, len(self.tasks[world]))
-        order = np.random.default_rng(derive(self.seed, world, epoch)).permutation(len(self.tasks[world]))
-        return self.tasks[world][int(order[at])]
-
-
-def _unchanged(job: Job) -> Job:
-    return job
-
-
-@dataclass
-class Actor:
-    """The learner's side of the actor: what is admitted, in flight and finished, by group."""
-
-    ctx: Context
-    source: TaskSource
-    rollouts: int
-    seed: int
-    index: int = 0
-    admitted: int = 0
-    deaths: int = 0
-    finished: dict[int, dict[int, Trajectory]] = field(default_factory=dict)
-    owed: dict[str, Job] = field(default_factory=dict)
-    retried: dict[str, int] = field(default_factory=dict)
-    weights: Load | None = None
-    #: makes a job what the phase wants at this step
-    shape: Callable[[Job], Job] = _unchanged
-
-    def admit(self, upto: int) -> None:
-        """Send groups until `upto` groups were ever admitted."""
-        jobs = []
-        while self.admitted < upto:
-            task = self.source.task(self.admitted)
-            for k in range(self.rollouts):
-                key = f"g{self.admitted}/{k}"
-                jobs.append(self.shape(Job(key, task, derive(self.seed, self.admitted, k))))
-            self.admitted += 1
-        if jobs:
-            self.owed |= {job.id: job for job in jobs}
-            self._send(jobs)
-
-    def load(self, weights: bytes, version: int, temperature: float) -> None:
-        """Give the actor new weights; they take effect between two decoding steps."""
-        self.weights = Load(weights, version, temperature, self.ctx.limits())
-        self._send(self.weights)
-
-    def take(self, group: int) -> list[Trajectory]:
-        """Wait for a group and hand it out."""
-        while len(self.finished.get(group, ())) < self.rollouts:
-            self.listen(None)
-        return [t for _, t in sorted(self.finished.pop(group).items())]
-
-    def listen(self, timeout_s: float | None) -> None:
-        """Take in what the actor has to say."""
-        try:
-            for message in self.ctx.pool.executor.receive(self.index, timeout_s):
-                self._hear(message)
-        except EngineError:
-            self._revive()
-
-    def state(self) -> dict[str, Any]:
-        """What has been admitted and is not yet trained: rollouts that are finished, and jobs that are owed."""
-        self.listen(0)
-        return {
-            "admitted": self.admitted, "finished": self.finished, "owed": list(self.owed.values()),
-            "retried": {id: tries for id, tries in self.retried.items() if id in self.owed},
-        }  # fmt: skip
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Keep what was finished and send again what was owed."""
-        self.admitted, self.finished, self.retried = state["admitted"], state["finished"], state["retried"]
-        self.owed = {job.id: job for job in state["owed"]}
-        if self.owed:
-            self._send(state["owed"])
-
-    def _hear(self, message: Any) -> None:
-        if isinstance(message, Loaded):
-            return
-        job = self.owed.pop(message.id, None)
-        if job is None:
-            return
-        tries = self.retried.get(job.id, 0)
-        if not message.outcome.known and tries < self.ctx.pool.retries:
-            self.retried[job.id] = tries + 1
-            self.owed[job.id] = job
-            self._send([job])
-            return
-        group, k = job.id.removeprefix("g").split("/")
-        self.finished.setdefault(int(group), {})[int(k)] = message
-
-    def _send(self, message: Any) -> None:
-        try:
-            self.ctx.pool.executor.send(self.index, message)
-        except EngineError:
-            self._revive()
-
-    def _revive(self) -> None:
-        self.deaths += 1
-        if self.deaths > self.ctx.pool.retries:
-            raise EngineError(f"the actor died {self.deaths} times in one phase")
-        executor = self.ctx.pool.executor
-        executor.restart(self.index)
-        if self.weights is not None:
-            executor.send(self.index, self.weights)
-        executor.send(self.index, list(self.owed.values()))
 
 
 @dataclass
@@ -177,13 +58,15 @@ class Phase:
         """Train for `config.steps` steps from where the saved state stands.
 
         Raises:
-            EngineError: the actor died too often.
-            BadStep: a step was not finite; the last good state is kept.
-            UserError: the saved state is of another model or of other data.
+            EngineError: an actor died too often.
+            BadStep: a step was not finite, or the engine was further from the trainer than `max_logp_diff`; the last
+                good state is kept.
+            UserError: the saved state is of another model or of other data, or there are fewer workers than actors.
         """
         c, ctx = self.config, self.ctx
         self.trainer.configure(c.lr, c.betas, c.weight_decay, c.grad_norm)
-        actor = Actor(ctx, self.source, c.rollouts_per_prompt, ctx.seed(self.label))
+        workers = workers_for(c.actors, ctx.pool.size)
+        actor = Actor(ctx, self.source, c.rollouts_per_prompt, ctx.seed(self.label), workers)
         step, cursor, consumed = self._begin(actor)
         terms = build_terms(c)
         while step < c.steps:
@@ -257,6 +140,7 @@ class Phase:
         for row, logp in zip(rows, self.trainer.score(rows, c.temperature, keep=keep), strict=True):
             row.logp_old = logp
         facts |= self.signal.prepare(rows)
+        self._compare(facts["logp_diff/mean"], step)
         self.trainer.set_lr(c.lr * schedule(c, step))
         found: list[dict[str, float]] = []
         groups = {id(row): row.group for row in rows}
@@ -273,6 +157,18 @@ class Phase:
         for key in found[0]:
             facts[key] = float(np.mean([f[key] for f in found if key in f]))
         return facts
+
+    def _compare(self, gap: float, step: int) -> None:
+        """Raises BadStep where engine and trainer disagree about the sampled tokens by more than the phase allows."""
+        bound = self.config.max_logp_diff
+        if bound and gap > bound:
+            self.ctx.pool.reset()
+            fault = BadStep(
+                f"mean |logp_old - logp_mu| must be at most max_logp_diff = {bound}: got {gap:.4g} nats, engine and "
+                "trainer disagree about the same tokens - see whether weights arrive and temperatures agree, lower "
+                "max_staleness, or raise max_logp_diff"
+            )
+            raise self._located(fault, step, ())
 
     def _begin(self, actor: Actor) -> tuple[int, int, list[list[Any]]]:
         """Start, or go on from the saved state: the step, the cursor and the groups consumed so far."""

@@ -47,7 +47,7 @@ class Job:
     `id` becomes the trajectory's. With `strategy` a scripted policy plays, with `script` these messages are said
     one after the other; else the engine samples, under `hint` if given. `start` continues another trajectory from
     just before its turn `start_turn`, or from `start_token` of its record, which lies inside that turn. `max_turns`
-    bounds its turns more tightly than the limits do (0 = it does not).
+    bounds its turns more tightly than the limits do (0 = it does not), `max_response` all tokens that it samples.
     """
 
     id: str
@@ -61,6 +61,7 @@ class Job:
     start_turn: int = 0
     start_token: int | None = None
     max_turns: int = 0
+    max_response: int = 0
 
 
 @dataclass(slots=True)
@@ -72,6 +73,8 @@ class _Live:
     version: int
     thought: str = ""
     thought_start: int | None = None
+    #: tokens sampled so far
+    response: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -202,7 +205,7 @@ class Roller:
         seq, self._next = self._next, self._next + 1
         added = False
         try:
-            self.engine.add(seq, record.ids, self._room(record), job.seed)
+            self.engine.add(seq, record.ids, self._room(live), job.seed)
             added = True
         finally:
             if not added:
@@ -237,6 +240,7 @@ class Roller:
         span = live.record.sampled(
             completion.ids, self._roles(live, completion), completion.logp, completion.versions, same_turn=continued
         )
+        live.response += len(completion.ids)
         if live.thought_start is not None:
             span = (live.thought_start, span[1])
         live.thought, live.thought_start = "", None
@@ -248,12 +252,13 @@ class Roller:
         if ended is None:
             assert self.engine is not None
             ids = live.record.ids[before:]
-            self.engine.add(completion.seq, ids, self._room(live.record), live.job.seed)
+            self.engine.add(completion.seq, ids, self._room(live), live.job.seed)
         return ended
 
-    def _room(self, record: RecordBuilder) -> int:
+    def _room(self, live: _Live) -> int:
         """Tokens that the next message may have."""
-        return min(self.limits.max_new_tokens, self.limits.max_tokens - len(record))
+        room = min(self.limits.max_new_tokens, self.limits.max_tokens - len(live.record))
+        return min(room, live.job.max_response - live.response) if live.job.max_response else room
 
     def _roles(self, live: _Live, completion: Completion) -> tuple[Any, ...]:
         if not live.thought:
@@ -269,6 +274,8 @@ class Roller:
             return self._finish(live, "done")
         if len(live.turns) >= (live.job.max_turns or self.limits.max_turns):
             return self._finish(live, "turn_limit")
+        if live.job.max_response and live.response >= live.job.max_response:
+            return self._finish(live, "token_limit")
         piece = self.renderer.observation(seen.text)
         if len(live.record) + len(piece.ids) + 2 >= self.limits.max_tokens:
             return self._finish(live, "token_limit")

@@ -23,6 +23,7 @@ from noria.core.recipe_phases import (
 )
 from noria.core.types import Trajectory
 from noria.stages import rows as rows_of
+from noria.stages.actor import TaskSource
 from noria.stages.analyze import load_analyses
 from noria.stages.checkpoint import STATE, Keeper, Origin, of_model, of_rows, of_tasks
 from noria.stages.context import Context, derive, load_trajectories
@@ -30,7 +31,7 @@ from noria.stages.curate import HeldOut
 from noria.stages.datasets import load_rows
 from noria.stages.hint import world_kinds
 from noria.stages.loop import Phase as Loop
-from noria.stages.loop import TaskSource, build_terms, schedule
+from noria.stages.loop import build_terms, schedule
 from noria.stages.pair import load_pairs
 from noria.stages.teach import of_fitting_difficulty, signal_of, trainer_of
 from noria.trainers.local import LocalTrainer
