@@ -233,9 +233,9 @@ class Renderer:
             text = self._template(messages, (), generate=True)
             if not text.startswith(before):
                 raise UserError(
-                    "chat template must keep the prompt and every assistant message as they were when a "
-                    "message is added: it rewrites them - use a template that keeps earlier reasoning and "
-                    "opens no thought itself"
+                    "chat template must keep the prompt and every assistant message as they were when a message is "
+                    "added: it rewrites them - put a template (chat_template.jinja) into the model's folder that keeps "
+                    "earlier reasoning and opens no thought itself"
                 )
             between, shown, after = text[len(before) :].partition(seen)
             if not shown:
