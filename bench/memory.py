@@ -1,6 +1,9 @@
-"""Peak memory of log-probabilities, entropies and their backward pass: in chunks of tokens against the plain path.
+"""Peak memory of what reads the whole vocabulary, and of its backward pass: in chunks of tokens against the plain path.
 
     python bench/memory.py [--tokens 8192] [--plain-tokens 2048] [--vocabulary 151936] [--width 128] [--json]
+    python bench/memory.py --what kl [--tokens 8192] [--vocabulary 151936] [--repeats 1] [--json]
+
+The first is of log-probabilities and entropies, the second of four divergences from a teacher's states.
 
 Each measurement is a fresh process: resident memory before the call is subtracted from the peak (VmHWM) after the
 backward pass. The plain path makes all logits at once and keeps what autograd wants of them; at 8,192 tokens it needs
@@ -23,11 +26,16 @@ from pathlib import Path
 
 import torch
 
+from noria.core import registry
+from noria.losses.base import Batch, Denominators
 from noria.losses.logprobs import chunked_logprobs, entropies, shift_logprobs
+from noria.losses.states import Head, TeacherStates
 
 MIB = 1 << 20
 FLOAT_BYTES = 4
 TOLERANCE = 1e-6
+#: The divergences of `--what kl`, with their defaults.
+DIVERGENCES = ("reverse_kl", "jsd", "forward_kl_topk", "mse_logits")
 
 
 def inputs(tokens: int, vocabulary: int, width: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
@@ -54,6 +62,49 @@ def both(path: str, given: tuple[torch.Tensor, ...], chunk: int, entropy: bool) 
     return logp.detach(), h.detach()
 
 
+def distilled(
+    name: str, given: tuple[torch.Tensor, ...], teacher: tuple[torch.Tensor, ...], chunk: int, cut: bool = True
+) -> torch.Tensor:
+    """The mean [1] of a weighted divergence from a teacher, its gradients left in the inputs.
+
+    By the term's own path, or with `cut` off by its kernel on all logits.
+    """
+    (hidden, weight, ids, segment), (states, matrix) = given, teacher
+    module = registry.resolve("losses", name)
+    term, zero = module.build(module.Config()), hidden.detach().new_zeros(len(ids))
+    slope = torch.linspace(0.5, 1.5, len(ids), dtype=hidden.dtype)
+    if not cut:
+        value: torch.Tensor = (term.kernel(hidden @ weight.t(), states @ matrix.t()) * slope).mean()
+        value.backward()  # type: ignore[no-untyped-call]
+        return value.detach()[None]
+    one = TeacherStates(Head("teacher", lambda: matrix), torch.arange(len(ids)), states, zero + 1)
+    batch = Batch(
+        logp=zero, logp_old=zero, logp_mu=zero, advantage=zero, weight=slope, mask=zero == 0, segment=segment,
+        group=segment, route=segment * 0, hidden=hidden, head=Head("student", lambda: weight, chunk_tokens=chunk),
+        teachers=(one,),
+    )  # fmt: skip
+    value = term(batch, Denominators.of(batch.mask, segment, segment, batch.route)).value
+    value.backward()  # type: ignore[no-untyped-call]
+    return value.detach()[None]
+
+
+def teacher_of(given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, torch.Tensor]:
+    """States [T, D] and a head [V, D] of a teacher, without gradients."""
+    draw = torch.Generator().manual_seed(1)
+    hidden, weight = (torch.randn(t.shape, generator=draw, dtype=t.dtype) for t in given[:2])
+    return hidden, weight.mul_(hidden.shape[1] ** -0.5)
+
+
+def divergence_difference(name: str, dtype: torch.dtype) -> dict[str, float]:
+    """As `difference`, of a divergence in blocks and of its kernel on all logits."""
+    found = []
+    for cut in (True, False):
+        given = inputs(1000, 5000, 64, dtype)
+        value = distilled(name, given, teacher_of(given), 128, cut)
+        found.append((value, given[0].grad, given[1].grad))
+    return compared(*found)
+
+
 def difference(dtype: torch.dtype) -> dict[str, float]:
     """Largest differences between the paths on a small case; those of gradients relative to the largest gradient."""
     found = {}
@@ -61,7 +112,12 @@ def difference(dtype: torch.dtype) -> dict[str, float]:
         given = inputs(300, 5000, 64, dtype)
         logp, h = both(path, given, 128, entropy=True)
         found[path] = (torch.cat([logp, h]), given[0].grad, given[1].grad)
-    mine, theirs = found["chunked"], found["plain"]
+    return compared(found["chunked"], found["plain"])
+
+
+def compared(mine: tuple[torch.Tensor | None, ...], theirs: tuple[torch.Tensor | None, ...]) -> dict[str, float]:
+    """Largest differences of (values, gradient, gradient); those of gradients relative to the largest gradient."""
+    assert mine[0] is not None and theirs[0] is not None
     gradients = []
     for a, b in zip(mine[1:], theirs[1:], strict=True):
         assert a is not None and b is not None
@@ -81,14 +137,26 @@ def peak() -> int:
     return int(line.split()[1]) * 1024
 
 
+def measured(
+    args: argparse.Namespace, given: tuple[torch.Tensor, ...], chunk: int,
+    teacher: tuple[torch.Tensor, ...] | None = None,
+) -> None:  # fmt: skip
+    """What is measured, once."""
+    if args.only in DIVERGENCES:
+        distilled(args.only, given, teacher or teacher_of(given), chunk)
+    else:
+        both(args.only, given, chunk, args.entropy)
+
+
 def only(args: argparse.Namespace) -> dict[str, float]:
     """One measurement, in this process."""
     torch.set_num_threads(args.threads)
-    both(args.only, inputs(64, 512, args.width, torch.float32), 16, args.entropy)  # allocates what is allocated once
+    measured(args, inputs(64, 512, args.width, torch.float32), 16)  # allocates what is allocated once
     given = inputs(args.tokens, args.vocabulary, args.width, torch.float32)
+    teacher = teacher_of(given) if args.only in DIVERGENCES else None
     before, highest = resident(), peak()
     began = time.perf_counter()
-    both(args.only, given, args.chunk, args.entropy)
+    measured(args, given, args.chunk, teacher)
     seconds = time.perf_counter() - began
     if peak() <= highest:
         raise SystemExit("the peak lies before the measured call: choose more tokens")
@@ -122,22 +190,27 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", choices=["chunked", "plain"], help=argparse.SUPPRESS)
+    parser.add_argument("--what", choices=["logprobs", "kl"], default="logprobs", help="what is measured")
+    parser.add_argument("--only", choices=["chunked", "plain", *DIVERGENCES], help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.only:
         print(json.dumps(only(args)))
         return
-    small = {str(dtype).removeprefix("torch."): difference(dtype) for dtype in (torch.float64, torch.float32)}
+    kl, dtypes = args.what == "kl", (torch.float64, torch.float32)
+    small = {str(dtype).removeprefix("torch."): difference(dtype) for dtype in dtypes if not kl}
+    if kl:
+        small = {f"{name} in float64": divergence_difference(name, torch.float64) for name in DIVERGENCES}
     chunk = args.chunk * args.vocabulary * FLOAT_BYTES / MIB
     cases = [("chunked", args.tokens), ("chunked", args.plain_tokens), ("plain", args.plain_tokens)]
+    cases = [(name, args.tokens) for name in DIVERGENCES] if kl else cases
     runs: dict[str, list[dict[str, float]]] = {}
     for _ in range(args.repeats):
         for path, tokens in cases:
             runs.setdefault(f"{path} at {tokens}", []).append(child(args, path, tokens))
     work = {name: max(run["above"] - run["results"] for run in found) / chunk for name, found in runs.items()}
     verdict = {
-        "values_equal": max(small["float64"].values()) <= TOLERANCE,
-        "below_two_chunks": work[f"chunked at {args.tokens}"] < 2,
+        "values_equal": all(max(case.values()) <= TOLERANCE for name, case in small.items() if "64" in name),
+        "below_two_chunks": all(chunks < 2 for name, chunks in work.items() if "plain" not in name),
     }
     if args.json:
         print(json.dumps({"chunk_mib": chunk, "small": small, "runs": runs, "work_in_chunks": work, **verdict}))

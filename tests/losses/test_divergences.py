@@ -93,16 +93,65 @@ def test_a_bucketed_kl_is_at_most_the_full_one() -> None:
             assert float(small) <= float(make(full, **whole)(batch, counts(batch)).value) + 1e-12
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_chunks_change_nothing(name: str, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", [*NAMES, "mixture_kl"])
+def test_blocks_change_nothing(name: str, batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With heads that scale, cap and pad; the second policy's gradients too."""
+    monkeypatch.setattr(states, "BLOCK_LOGITS", 0)
+    special = {"temperature": 0.7, "scale": 2.0, "softcap": 3.0, "vocab": 10}
+    teachers = tuple(replace(t, head=replace(t.head, vocab=10)) for t in batch.teachers)
+    second = replace(batch.auxiliary_head, vocab=10)
+    inputs = [batch.hidden, batch.head.load()]
+    inputs += [batch.auxiliary, batch.auxiliary_head.load()] if name == "mixture_kl" else []
     found = []
-    for chunk in (1, 3, 256):
-        monkeypatch.setattr(states, "CHUNK_TOKENS", chunk)
-        value = make(name, **OPTIONS.get(name, {}))(batch, counts(batch)).value
-        found.append((value.detach(), *torch.autograd.grad(value, [batch.hidden, batch.head.load()])))
+    for held, chunk in ((1 << 22, 1), (0, 1), (0, 3 * states.BLOCKS), (0, 4096)):
+        monkeypatch.setattr(states, "HELD_LOGITS", held)
+        head = replace(batch.head, **special, chunk_tokens=chunk)
+        assert states.block_rows(head, 10) == max(1, chunk // states.BLOCKS)
+        cut = replace(batch, head=head, teachers=teachers, auxiliary_head=second)
+        value = make(name, **OPTIONS.get(name, {}))(cut, counts(cut)).value
+        found.append((value.detach(), *torch.autograd.grad(value, inputs)))
+    assert all(float(part.abs().max()) > 1e-6 for part in found[0])
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             torch.testing.assert_close(a, b, atol=1e-12, rtol=0)
+
+
+def test_blocks_give_gradients_to_what_is_trained_alone(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "HELD_LOGITS", 0)
+    term, matrix = make("jsd"), batch.head.load()
+    whole = torch.autograd.grad(term(batch, counts(batch)).value, [batch.hidden, matrix])
+    frozen = replace(batch, head=Head("student", matrix.detach))
+    torch.testing.assert_close(torch.autograd.grad(term(frozen, counts(frozen)).value, batch.hidden)[0], whole[0])
+    fixed = replace(batch, hidden=batch.hidden.detach())
+    torch.testing.assert_close(torch.autograd.grad(term(fixed, counts(fixed)).value, matrix)[0], whole[1])
+    neither = replace(frozen, hidden=batch.hidden.detach())
+    torch.testing.assert_close(term(neither, counts(neither)).value, term(batch, counts(batch)).value)
+
+
+@pytest.mark.parametrize("held", [0, 1 << 22])
+def test_bf16_states_are_compared_in_float32(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(states, "HELD_LOGITS", held)
+    batch = global_batch(dtype=torch.float32)
+    mine = [x.detach().bfloat16().requires_grad_() for x in (batch.hidden, batch.head.load())]
+    teachers = []
+    for t in batch.teachers:
+        matrix = t.head.load().bfloat16()
+        teachers.append(replace(t, head=Head("t", lambda m=matrix: m), hidden=t.hidden.bfloat16()))
+    low = replace(batch, hidden=mine[0], head=Head("s", lambda: mine[1]), teachers=tuple(teachers))
+    value = make("reverse_kl")(low, counts(low)).value
+    found = torch.autograd.grad(value, mine)
+    assert value.dtype == torch.float32 and all(grad.dtype == torch.bfloat16 for grad in found)
+    total = torch.zeros(())
+    products, kernel = mine[0] @ mine[1].t(), make("reverse_kl").kernel
+    for t in teachers:
+        for i, at in enumerate(t.positions.tolist()):
+            if batch.mask[at]:
+                theirs = (t.hidden[i] @ t.head.load().t()).float()
+                total = total + batch.weight[at] * kernel(products[at].float()[None], theirs[None])[0]
+    total = total / batch.mask.sum()
+    torch.testing.assert_close(value, total, atol=1e-5, rtol=0)
+    for grad, want in zip(found, torch.autograd.grad(total, mine), strict=True):
+        torch.testing.assert_close(grad, want, atol=0.01 * float(want.abs().max()), rtol=0.02)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from noria.losses.states import Head
+from noria.losses.states import Head, block_rows
 from noria.losses.tops import pack, top_head
 from noria.teachers.frozen import Frozen
 from noria.trainers.local import LocalTrainer
@@ -187,7 +187,7 @@ class ModelBank:
         for row, hidden in zip(rows, self.student.states(rows), strict=True):
             for scored in row.scored[:1]:
                 pairs = ((mine, hidden), (scored.head, scored.hidden))
-                ours, theirs = (head.logits(states, head.load().detach()).topk(k, -1).indices for head, states in pairs)
+                ours, theirs = (_likeliest(head, states, k) for head, states in pairs)
                 shared.append((ours[:, :, None] == theirs[:, None, :]).any(-1).float().mean(-1))
         return float(torch.cat(shared).mean()) if shared else 0.0
 
@@ -230,6 +230,13 @@ def _of_server(row: Row, scores: Any, vocabulary: int, top: int) -> Scores | Non
         return None
     kept = pack([scores.top[at] for at in trained_positions(row)], top, vocabulary) if top else None
     return np.where(row.mask, scores.logp, 0.0), kept
+
+
+def _likeliest(head: Head, hidden: torch.Tensor, k: int) -> torch.Tensor:
+    """The k likeliest tokens [N, k] after states [N, D], from the logits of a few rows at a time."""
+    matrix = head.load().detach()
+    parts = torch.split(hidden, block_rows(head, len(matrix)))
+    return torch.cat([head.logits(part, matrix).topk(k, -1).indices for part in parts])
 
 
 def _as_seen(row: Row) -> Row:

@@ -136,7 +136,10 @@ class LocalTrainer:
 
     def head(self, name: str = "student", temperature: float = 1.0) -> Head:
         """How this model's hidden states become logits."""
-        return Head(name, lambda: head_weight(self.model), temperature, self.traits.scale)
+        return Head(
+            name, lambda: head_weight(self.model), temperature, self.traits.scale,
+            chunk_tokens=self.config.chunk_tokens,
+        )  # fmt: skip
 
     def step(
         self,
