@@ -15,6 +15,7 @@ from noria.stages import signals
 from noria.stages.bank import ModelBank
 from noria.stages.hooks import Hooks
 from noria.stages.loop import build_terms, split
+from noria.stages.roller import Job
 from noria.stages.signals import Distillation, Efficiency, GroupAdvantage
 from noria.tokens.calls import render_call
 from noria.trainers.local import Config, LocalTrainer
@@ -213,6 +214,21 @@ def test_a_student_that_is_its_teacher_gets_no_push(teachers, adv_ref):
     want = LocalTrainer(Config(), models[1]).score([other])[0] - other.logp_old
     np.testing.assert_allclose(other.advantage[other.mask], want[other.mask], atol=1e-5)
     assert facts["distill/k1/arithmetic"] == pytest.approx(-want[other.mask].mean(), abs=1e-4)
+
+
+def test_a_response_that_is_cut_short_is_distilled_and_its_reward_does_not_matter(worlds, teachers):
+    bank = ModelBank(LocalTrainer(Config(), copy.deepcopy(teachers[0][0])), teachers[1])
+    task = Task("t", "ledger", "", "")
+    for phase in (
+        DistillPhase(signal="teacher_k1", route="x", max_response=7),
+        JointPhase(signal="joint", route="x", max_response=7, beta=0.0),
+    ):
+        signal = signals.build(phase, worlds, {}, bank, {"ledger": 0})
+        assert signal.job(Job("j", task, 0), 3).max_response == 7
+        for reward in (0.0, None, 1.0):
+            (row,) = signal.rows(0, [rolled(reward, ("a", "b"), task=task, stop="token_limit")])
+            assert row.mask.sum() == 6 and row.weight[row.mask].tolist() == [1.0] * 6
+    assert reinforce(worlds).job(Job("j", task, 0), 3).max_response == 0
 
 
 def test_a_phase_chooses_its_signal(worlds, teachers):
