@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from noria.core.types import Task, Tool
 from noria.server.errors import ApiError
 from noria.server.model import Limits, Served, plain_tool
-from noria.server.schema import ChatRequest, ToolSpec
+from noria.server.schema import ChatRequest, CompletionRequest, ToolSpec, parse
 from noria.tokens.renderer import Renderer, tool_schema
 
 EDIT = Tool("edit", "change a line", {"line": ("integer", "its number"), "new": ("string", "its text")})
@@ -66,3 +67,13 @@ def test_prompts_of_ids_are_taken_as_they_are(served: Served) -> None:
     for bad in ([-1], [served.tokenizer.vocab_size + 1000]):
         with pytest.raises(ApiError, match="must hold token ids from 0 to"):
             served.prompt_ids(bad, special=True)
+
+
+def test_half_a_surrogate_pair_and_a_schema_of_no_object_are_refused() -> None:
+    with pytest.raises(ApiError, match="the body must be JSON: .*surrogates not allowed"):
+        parse(CompletionRequest, rb'{"model": "m", "prompt": "\uD800"}')
+    assert parse(CompletionRequest, rb'{"model": "m", "prompt": "\ud83d\ude00"}').prompt == "\N{GRINNING FACE}"
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"properties": [1]}}}
+    asked = {"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": [tool]}
+    with pytest.raises(ApiError, match="'tools.0.function' is wrong: .*properties must be an object"):
+        parse(ChatRequest, json.dumps(asked).encode())

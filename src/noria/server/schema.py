@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -153,6 +153,12 @@ class Function(Part):
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
 
+    @model_validator(mode="after")
+    def _has_named_parameters(self) -> Self:
+        if not isinstance((self.parameters or {}).get("properties") or {}, dict):
+            raise ValueError("parameters.properties must be an object")
+        return self
+
 
 class ToolSpec(Part):
     """One entry of `tools`."""
@@ -197,6 +203,8 @@ def parse(kind: type[Kind], body: bytes) -> Kind:
     """
     try:
         data = json.loads(body, parse_constant=_no_constant)
+        if b"\\ud" in body.lower():  # half a surrogate pair is a text that no tokenizer can read
+            json.dumps(data, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as fault:
         raise ApiError(400, f"the body must be JSON: {fault}", code="invalid_json") from fault
     if not isinstance(data, dict):
