@@ -492,12 +492,14 @@ class Teller(Words):
 
 
 def srcl(
-    text: str, model: Any, teachers: list[Path], ends: tuple[int, ...]
-) -> tuple[list[Any], dict[str, float], Teller]:
+    text: str, model: Any, teachers: list[Any], ends: tuple[int, ...], rewrites: bool = True
+) -> tuple[list[Any], dict[str, float], Teller, dict[str, torch.Tensor]]:
+    """Rows, metrics, the renderer and the weights after a step of DCE, with rewrites or without."""
     means = Means(worlds={"ledger": Sums()}, renderer=Teller(text))  # type: ignore[arg-type]
     means.renderer.end_ids = ends  # type: ignore[union-attr]
-    use = {"srcl": {"per_step": 2, "max_new_tokens": 3}}
-    phase = TeacherPhase(signal="teacher", route="x", loss={"forward_kl_topk": {"top_k": 50}, "ce": {}}, use=use)
+    use = {"srcl": {"per_step": 2, "max_new_tokens": 3}} if rewrites else {}
+    loss = {"forward_kl_topk": {"top_k": 50}} | ({"ce": {}} if rewrites else {})
+    phase = TeacherPhase(signal="teacher", route="x", loss=loss, use=use)
     trainer = LocalTrainer(Config(), copy.deepcopy(model))
     bank = ModelBank(LocalTrainer(Config(), copy.deepcopy(model)), teachers, student=trainer)
     signal = signals.build(phase, {}, {}, bank, {"ledger": 0}, means)
@@ -509,12 +511,12 @@ def srcl(
     facts = signal.prepare(rows)
     trainer.configure(1e-3, (0.9, 0.99), 0.0, 1.0)
     facts |= trainer.step(rows, build_terms(phase), signal.begin(0))
-    return rows, facts, means.renderer  # type: ignore[return-value]
+    return rows, facts, means.renderer, trainer.model.state_dict()  # type: ignore[return-value]
 
 
 def test_short_verified_rewrites_are_imitated_and_never_saw_the_solution(random_model, teachers) -> None:
     every = tuple(range(50))  # any token ends a rewrite: it is one token long
-    rows, facts, teller = srcl("7", random_model, teachers[1][:1], every)
+    rows, facts, teller, _ = srcl("7", random_model, teachers[1][:1], every)
     assert (facts["rewrite/tried"], facts["rewrite/accepted"], len(rows)) == (2, 2, 6)
     assert facts["loss/ce"] > 0 and all(not row.channels["ce"].mask.any() for row in rows[:4])
     for row in rows[4:]:
@@ -525,9 +527,11 @@ def test_short_verified_rewrites_are_imitated_and_never_saw_the_solution(random_
 
 
 @pytest.mark.parametrize(("text", "ends"), [("8", tuple(range(50))), ("7", ()), ("", tuple(range(50)))])
-def test_no_accepted_rewrite_leaves_distillation_alone(
-    text: str, ends: tuple[int, ...], random_model, teachers
-) -> None:
-    rows, facts, _ = srcl(text, random_model, teachers[1][:1], ends)
+def test_no_accepted_rewrite_leaves_distillation_alone(text: str, ends: tuple[int, ...], random_model) -> None:
+    """The step is that of a phase without rewrites, to the last bit; the teacher is the self that saw the solution."""
+    sources = [[privileged.build(privileged.Config())] for _ in range(2)]
+    rows, facts, _, weights = srcl(text, random_model, sources[0], ends)
     assert facts["rewrite/accepted"] == 0 and len(rows) == 4 and facts["loss/ce"] == 0
-    assert facts["loss/forward_kl_topk"] > 0
+    _, plain, _, alone = srcl(text, random_model, sources[1], ends, rewrites=False)
+    assert facts["loss/forward_kl_topk"] == plain["loss/forward_kl_topk"] > 0 and "loss/ce" not in plain
+    assert same(weights, alone) and not same(weights, random_model.state_dict())
