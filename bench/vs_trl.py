@@ -20,8 +20,8 @@ first two and the last two steps are not timed, because ours fills and empties i
 of both sides begins where its batch is put together.
 
 Tokens are counted where they are trained: in ours from the masks of the rows that a step is given, in TRL from the
-masks that its loss reads. Sampled and trained per step must lie within a tenth of each other, but for the rollouts
-named above; else the exit code is 1.
+masks that its loss reads. Sampled and trained per step must lie within a tenth of each other, but for the groups named
+above; else the exit code is 1.
 """
 
 from __future__ import annotations
@@ -97,7 +97,6 @@ def ours_sampled(args: argparse.Namespace, base: Path, teacher: Path) -> dict[st
     """Seconds and tokens per step of a real phase of the loop, from the run's metrics and the trainer's rows."""
     from noria.core.codec import read_json_lines
     from noria.core.types import Trajectory
-    from noria.signals.base import Floats
     from noria.stages.signals import GroupAdvantage
     from noria.stages.train import make
     from noria.stages.worker import Pool
@@ -111,9 +110,9 @@ def ours_sampled(args: argparse.Namespace, base: Path, teacher: Path) -> dict[st
         trained.append(sum(int(row.mask[1:].sum()) for row in rows))
         return step(trainer, rows, *rest)
 
-    def compared(signal: GroupAdvantage, rollouts: Sequence[Trajectory]) -> Floats:
+    def compared(signal: GroupAdvantage, rollouts: Sequence[Trajectory]) -> list[float | None]:
         found = advantages(signal, rollouts)
-        silent.extend(t.record.action_tokens for t, a in zip(rollouts, found, strict=True) if a == 0)
+        silent.extend(t.record.action_tokens for t, a in zip(rollouts, found, strict=True) if a is None)
         return found
 
     LocalTrainer.step = counted  # type: ignore[method-assign, assignment]

@@ -61,8 +61,8 @@ def report(what: str, found: Runs) -> list[str]:
 def unequal(what: str, found: Runs) -> list[str]:
     """Each difference in work from a setting of TRL that isn't meant, in words.
 
-    Meant is one: tokens of rollouts whose advantage is 0 pass through TRL's loss, and are left out by ours. They are
-    counted on our side from the advantages themselves, and what is trained with them must be what TRL trains.
+    Meant is one: tokens of groups without signal pass through TRL's loss, and are left out by ours. They are counted on
+    our side where rollouts get their advantages, and what is trained with them must be what TRL trains.
     """
     ours, out = _work(found[OURS]), []
     pairs = [("sampled", ours["sampled"]), ("trained", ours["trained"] + (ours["silent"] if what == "grpo" else 0))]
