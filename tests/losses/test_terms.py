@@ -16,6 +16,7 @@ from noria.losses.base import Batch, Denominators, Loss
 from noria.losses.logprobs import chunked_logprobs
 from noria.losses.objective import objective
 
+BOUNDS: dict[str, dict[str, float]] = {"free": {}, "cut": {"bound": 0.1}, "wide": {"bound": 9.0}}
 RECIPE = Path(__file__).parents[2] / "recipes" / "quickstart.toml"
 
 
@@ -91,6 +92,18 @@ def step(alpha: float, beta: float, joint: bool = True) -> torch.Tensor:
     assert value is not None and {f"loss/{k}" for k, (c, _, _) in terms.items() if c} <= set(metrics)
     value.backward()
     return free.grad
+
+
+def test_the_signal_of_distillation_may_be_cut(batch: Batch) -> None:
+    """At rho = 1 the gradient by log pi is -A / tokens, with A cut; a bound that nothing reaches changes no bit."""
+    loss = {name: make("k1_pg", eps_high=1e9, eps_low=0.99, **options) for name, options in BOUNDS.items()}
+    batch = replace(batch, logp_old=batch.logp.detach(), weight=torch.ones_like(batch.weight))
+    own = (batch.logp_teacher - batch.logp).detach()
+    found = {k: torch.autograd.grad(term(batch, counts(batch)).value, batch.logp)[0] for k, term in loss.items()}
+    for name, bound in (("cut", 0.1), ("free", 9.0)):
+        want = -own.clamp(-bound, bound) * batch.mask / batch.mask.sum()
+        torch.testing.assert_close(found[name], want, atol=1e-12, rtol=0)
+    assert torch.equal(found["wide"], found["free"]) and not torch.equal(found["cut"], found["free"])
 
 
 def test_alpha_zero_is_bit_identical_to_rl_alone() -> None:

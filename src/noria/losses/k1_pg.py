@@ -35,6 +35,11 @@ class Config(SurrogateConfig):
         le=1,
         description="gamma of the return-to-go of later log-ratios; 0 = the token's own only; 1 = MOPD's equation 3.",
     )
+    bound: float | None = Field(
+        default=None,
+        gt=0,
+        description="A token's own log-ratio is cut to +- this, nats; unset = not cut (1 is the control of DTDD).",
+    )
 
 
 class K1PolicyGradient:
@@ -60,6 +65,8 @@ class K1PolicyGradient:
         """The advantage [T], without gradient, 0 off the mask."""
         reference = batch.logp if self.config.adv_ref == "current" else batch.logp_old
         own = masked((batch.need("logp_teacher") - reference).detach(), batch)
+        if self.config.bound is not None:
+            own = own.clamp(-self.config.bound, self.config.bound)
         return discounted(own, batch, denominators, self.config.kl_discount)
 
 
