@@ -25,10 +25,6 @@ NEEDED = {
 }  # fmt: skip
 
 
-def of_slot(slot: str) -> list[str]:
-    return [n for n in registry.names("signals") if registry.constant("signals", n, "SLOT") == slot]
-
-
 def make(name: str, **options: object):
     module = importlib.import_module(f"noria.signals.{name}")
     return module.build(module.Config(**{**NEEDED.get(name, {}), **options}))
@@ -59,7 +55,7 @@ def test_every_signal_says_what_it_is_and_where_it_is_from(name: str) -> None:
     assert len(Path(str(module.__file__)).read_text(encoding="utf-8").splitlines()) <= 140
 
 
-@pytest.mark.parametrize("name", of_slot("weight"))
+@pytest.mark.parametrize("name", registry.of_slot("weight"))
 @pytest.mark.parametrize("gap", [0.0, 0.4, 1e4])
 def test_weights_are_finite_and_never_negative(name: str, gap: float) -> None:
     seen = tokens(gap=gap)
@@ -68,7 +64,7 @@ def test_weights_are_finite_and_never_negative(name: str, gap: float) -> None:
     assert np.isfinite(got[seen.mask]).all() and (got[seen.mask] >= 0).all()
 
 
-@pytest.mark.parametrize("name", of_slot("weight"))
+@pytest.mark.parametrize("name", registry.of_slot("weight"))
 def test_weights_without_any_difference_are_one(name: str) -> None:
     seen = tokens(gap=0.0)
     plain = replace(
@@ -77,7 +73,7 @@ def test_weights_without_any_difference_are_one(name: str) -> None:
     assert weigh(name, plain)[seen.mask] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("name", of_slot("weight"))
+@pytest.mark.parametrize("name", registry.of_slot("weight"))
 def test_masked_tokens_do_not_move_the_others(name: str) -> None:
     seen = tokens()
     old = np.where(seen.mask, seen.logp_old, 77.0)
@@ -85,7 +81,7 @@ def test_masked_tokens_do_not_move_the_others(name: str) -> None:
     assert weigh(name, other)[seen.mask].tolist() == weigh(name, seen)[seen.mask].tolist()
 
 
-@pytest.mark.parametrize("name", of_slot("reward"))
+@pytest.mark.parametrize("name", registry.of_slot("reward"))
 def test_an_unknown_reward_stays_unknown_and_moves_no_other(name: str) -> None:
     group = [Played(n, False, {"a": n / 10}, 1, np.zeros(n), np.zeros(n)) for n in (4, 8, 15, 6)]
     with_unknown = make(name).shape([1.0, None, 0.0, 1.0], group)

@@ -70,6 +70,7 @@ def test_the_loop_keeps_its_bound_on_staleness(pool, recipe, worlds, renderer, t
     assert ctx.run.manifest("phase")["counts"]["out"] == {"groups": 8, "steps": 4}
 
 
+@pytest.mark.slow
 def test_two_real_workers_train_as_one_does_and_a_death_loses_nothing(
     pool, recipe, worlds, renderer, taught, tasks, ctx
 ):
