@@ -45,7 +45,7 @@ class Config(Checked):
     max_tokens: int = Field(448, ge=16, description="longest sequence, prompt included, in tokens")
     prefill_rows: int = Field(24, ge=1, description="sequences of one prefill, and how many must wait for one")
     prefill_steps: int = Field(4, ge=0, description="decoding steps that the first of them waits for company")
-    threads: int = Field(1, ge=1, description="torch threads of the process")
+    threads: int = Field(1, ge=1, le=1024, description="torch threads of the process")
     device: str = Field("cpu", description="torch device of the model: cpu, cuda or cuda:N")
     dtype: Dtype = Field("float32", description="of weights and activations; log-probabilities are float32")
 

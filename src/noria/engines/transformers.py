@@ -28,7 +28,7 @@ class Config(Checked):
     type: Literal["transformers"] = "transformers"
     slots: int = Field(16, ge=1, description="sequences in flight at once in one process")
     max_tokens: int = Field(448, ge=16, description="longest sequence, prompt included, in tokens")
-    threads: int = Field(1, ge=1, description="torch threads of the process")
+    threads: int = Field(1, ge=1, le=1024, description="torch threads of the process")
     device: str = Field("cpu", description="torch device of the model: cpu, cuda or cuda:N")
     dtype: Dtype = Field("float32", description="of weights and activations; log-probabilities are float32")
 

@@ -39,8 +39,10 @@ class Config(Checked):
     """A model and its optimiser in this process."""
 
     type: Literal["local"] = "local"
-    threads: int = Field(1, ge=1, description="torch threads while rollouts run beside the training")
-    alone_threads: int = Field(2, ge=1, description="torch threads while nothing else runs (supervised phases)")
+    threads: int = Field(1, ge=1, le=1024, description="torch threads while rollouts run beside the training")
+    alone_threads: int = Field(
+        2, ge=1, le=1024, description="torch threads while nothing else runs (supervised phases)"
+    )
     line_tokens: int = Field(192, ge=16, description="length that rollouts are packed into, in tokens")
     chunk_tokens: int = Field(4096, ge=1, description="tokens whose logits are held at once")
     device: str = Field("cpu", description="torch device of the model and its optimiser: cpu, cuda or cuda:N")
