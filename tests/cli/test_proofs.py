@@ -129,7 +129,7 @@ def test_the_world_of_code_is_not_deceived() -> None:
 def test_what_gives_a_repair_away_is_said_in_its_gold_file() -> None:
     with cli_worlds.opened("microswe") as world:
         for task in cli_worlds.draw(world, "train", 60, 4):
-            gold, tests, numbered, *_ = forgeries.secrets(task)
+            gold, tests, unseen, numbered, *_ = forgeries.secrets(task)
             assert [gold, tests, unseen] == [task.data[name] for name in ("gold", "tests", "unseen_tests")]
             number, line = numbered.strip("\n").split(" ", 1)
             assert gold.split("\n")[int(number) - 1] == line != task.data["app"].split("\n")[int(number) - 1]
