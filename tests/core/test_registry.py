@@ -25,16 +25,21 @@ def test_entries_are_the_modules_that_build_with_their_first_line() -> None:
 
 @pytest.mark.parametrize(
     ("part", "some"),
-    [("advantages", "rloo"), ("weights", "icepop"), ("rewards", "overlong"), ("controllers", "latch")],
-)
+    [
+        ("advantages", "rloo"), ("weights", "icepop"), ("rewards", "overlong"), ("controllers", "latch"),
+        ("transforms", "dynamic"), ("rollouts", "tcod"), ("views", "dropout"), ("takeovers", "dtdd"),
+        ("rewrites", "srcl"),
+    ],
+)  # fmt: skip
 def test_parts_of_the_signals_are_listed_with_meaning_and_source(part: str, some: str) -> None:
     found = {entry.name: entry for entry in registry.entries(part)}
     assert some in found and set(found) < set(registry.names("signals"))
     assert all(entry.doc and entry.origin for entry in found.values())
 
 
-def test_every_loss_says_where_it_is_from() -> None:
-    assert [entry.name for entry in registry.entries("losses") if not entry.origin] == []
+@pytest.mark.parametrize("folder", ["losses", "signals", "aggregates", "sources"])
+def test_every_method_says_where_it_is_from(folder: str) -> None:
+    assert [entry.name for entry in registry.entries(folder) if not entry.origin] == []
 
 
 @pytest.mark.parametrize("folder", registry.FOLDERS)

@@ -6,8 +6,10 @@ import importlib
 import pkgutil
 
 import torch
+from examples import needed
 
 import noria.losses
+from noria.core import registry
 from noria.losses.base import Batch, Denominators, Loss
 from noria.losses.states import Head, TeacherStates
 
@@ -25,6 +27,11 @@ def term_names() -> list[str]:
 def make(name: str, **options: object) -> Loss:
     module = importlib.import_module(f"noria.losses.{name}")
     return module.build(module.Config(**options))
+
+
+def named(aggregate: str) -> dict[str, object]:
+    """What a loss is told to aggregate so."""
+    return {"aggregate": {"type": aggregate, **needed(registry.resolve("aggregates", aggregate).Config)}}
 
 
 def global_batch(seed: int = 0, scale: float = 0.3, dtype: torch.dtype = torch.float64) -> Batch:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
-from loss_batches import counts, global_batch, make
+from examples import needed
+from loss_batches import counts, global_batch, make, named
 
+from noria.core import registry
 from noria.losses.base import Batch, Denominators, LossConfig, reduce
 
 
@@ -66,6 +69,85 @@ def test_v1_the_token_mean_is_global_for_every_partition(cut: list[int]) -> None
     pieces = torch.tensor_split(torch.arange(10), cut)
     value = sum(float(make("ce")(batch.select(piece), denominators).value) for piece in pieces)
     assert value == pytest.approx(3.4, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", registry.names("aggregates"))
+def test_every_aggregate_says_what_it_is_and_where_it_is_from(name: str) -> None:
+    module = registry.resolve("aggregates", name)
+    assert module.SLOT == "aggregate" and len(module.SOURCE) > 4
+    assert module.__doc__ and "\n" not in module.__doc__.strip()
+    with pytest.raises(ValueError, match="extra"):
+        module.Config(**{**needed(module.Config), "no_such_key": 1})
+
+
+@pytest.mark.parametrize("name", registry.names("aggregates"))
+def test_every_aggregate_is_linear_with_coefficients_of_the_whole_batch(name: str, batch: Batch) -> None:
+    """Coefficients are finite, not negative, without gradient, and the same whatever else is in the micro-batch."""
+    built, denominators = LossConfig(**named(name)).aggregation(), counts(batch)
+    whole = built.scale(batch, denominators)
+    assert torch.isfinite(whole.coefficient).all() and (whole.coefficient >= 0).all()
+    assert not whole.coefficient.requires_grad and float(whole.denominator) > 0
+    assert whole.per_route.shape == denominators.route_tokens.shape
+    for piece in torch.randperm(len(batch.logp), generator=torch.Generator().manual_seed(2)).split(3):
+        part = built.scale(batch.select(piece), denominators)
+        assert part.coefficient.tolist() == whole.coefficient[piece].tolist()
+        assert float(part.denominator) == float(whole.denominator)
+
+
+def test_the_name_and_the_table_of_an_aggregate_are_one(batch: Batch) -> None:
+    for short in ({"aggregate": "prompt"}, {"aggregate": "constant", "constant_tokens": 32}):
+        a, b = (make("clipped", **option)(batch, counts(batch)).value for option in (short, named(short["aggregate"])))
+        assert float(a.detach()) == float(b.detach())
+
+
+OWN = """
+from pydantic import Field
+from noria.aggregates.base import AggregateConfig, Scale
+
+class Config(AggregateConfig):
+    power: float = Field(default=0.5, description="of the length")
+
+class Between:
+    def __init__(self, config):
+        self.config = config
+
+    def scale(self, batch, counts):
+        tokens = counts.sequence_tokens.to(batch.logp.dtype).clamp(min=1.0) ** self.config.power
+        return Scale(1 / tokens[batch.index("segment")], counts.route_sequences, counts.sequences)
+
+def build(config):
+    return Between(config)
+"""
+
+
+def test_an_aggregate_of_the_users_own(batch: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "aggregates_of_mine"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("", encoding="utf-8")
+    (folder / "between.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    mine = "aggregates_of_mine.between"
+    got = make("ce", aggregate={"type": mine, "power": 1.0})(batch, counts(batch)).value
+    assert float(got.detach()) == float(make("ce", aggregate="sequence")(batch, counts(batch)).value.detach())
+    loss = make("ce", aggregate=mine)
+    rows = rows_of(batch)
+    ids = sorted({row["segment"] for row in rows})
+    each = [[-row["logp"] * row["weight"] for row in rows if row["segment"] == i] for i in ids]
+    expected = mean([sum(own) / len(own) ** 0.5 for own in each])
+    assert float(loss(batch, counts(batch)).value.detach()) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ("tokens", "did you mean 'token'"), ("no.such.module", "Python cannot find"),
+        ({"type": "token", "power": 1}, "unknown key 'power'"), ({"type": "constant"}, "constant_tokens must be given"),
+        ({"power": 1}, "write aggregate = "),
+    ],
+)  # fmt: skip
+def test_an_aggregate_that_cannot_be_is_refused(bad: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make("ce", aggregate=bad)
 
 
 def test_tokens_may_be_cut_anywhere_under_every_aggregate(batch: Batch) -> None:

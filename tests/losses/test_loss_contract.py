@@ -9,18 +9,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from loss_batches import counts, global_batch, gradients, make, of_tokens, term_names
+from loss_batches import counts, global_batch, gradients, make, named, of_tokens, term_names
 
+from noria.core import registry
 from noria.losses.base import Batch, Denominators, merge_metrics
 
-AGGREGATES = [
-    {"aggregate": "token"},
-    {"aggregate": "sequence"},
-    {"aggregate": "prompt"},
-    {"aggregate": "constant", "constant_tokens": 32},
-]
-OPTIONS = [{**aggregate, "balance": balance} for aggregate in AGGREGATES for balance in ("none", "route")]
-IDS = ["-".join(str(v) for v in option.values()) for option in OPTIONS]
+AGGREGATES = registry.names("aggregates")
+OPTIONS = [{**named(name), "balance": balance} for name in AGGREGATES for balance in ("none", "route")]
+IDS = [f"{name}-{balance}" for name in AGGREGATES for balance in ("none", "route")]
 TERMS = term_names()
 every_term = pytest.mark.parametrize("name", TERMS)
 every_option = pytest.mark.parametrize("options", OPTIONS, ids=IDS)

@@ -20,7 +20,8 @@ from noria.core.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = (
-    "envs", "engines", "teachers", "sandboxes", "signals", "losses", "trainers", "executors", "factories",
+    "envs", "engines", "teachers", "sandboxes", "sources", "signals", "losses", "aggregates", "trainers", "executors",
+    "factories",
 )  # fmt: skip
 
 #: Slow or optional packages: a module that needs one is only read, not run, while a recipe is checked.
@@ -32,7 +33,12 @@ PARTS = {
     "advantages": ("signals", "advantage"),
     "weights": ("signals", "weight"),
     "rewards": ("signals", "reward"),
+    "transforms": ("signals", "transform"),
     "controllers": ("signals", "controller"),
+    "rollouts": ("signals", "rollout"),
+    "views": ("signals", "view"),
+    "takeovers": ("signals", "takeover"),
+    "rewrites": ("signals", "rewrite"),
 }
 
 

@@ -10,19 +10,21 @@ returns this micro-batch's share. Shares (and metrics) of the micro-batches add 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from noria.aggregates.base import Aggregate
+from noria.aggregates.base import Denominators as Denominators
+from noria.core import named
 from noria.core.config import Checked
 from noria.losses.states import Head, TeacherStates
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Aggregate = Literal["token", "sequence", "prompt", "constant"]
 Balance = Literal["none", "route"]
 
 #: Fields of `Batch` that are no streams, and streams of whole states [T, D].
@@ -112,79 +114,6 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Denominators:
-    """Counts over the global batch, taken before any token weight; made once per optimiser step and term.
-
-    Rollouts, prompts and routes without a trained token do not count. Tensors are float64:
-    `sequence_tokens` [S], `group_tokens` [G], `route_tokens`, `route_sequences`, `route_prompts` [R]; the
-    rest are scalars.
-    """
-
-    action_tokens: Tensor
-    sequences: Tensor
-    prompts: Tensor
-    sequence_tokens: Tensor
-    group_tokens: Tensor
-    route_tokens: Tensor
-    route_sequences: Tensor
-    route_prompts: Tensor
-
-    @classmethod
-    def of(cls, mask: Tensor, segment: Tensor, group: Tensor, route: Tensor) -> Denominators:
-        """Count over flat streams [T] of the whole global batch (all micro-batches, all ranks).
-
-        Raises:
-            ValueError: negative indices, or a rollout that lies in two groups, or a group with two routes.
-        """
-        keep = mask.bool()
-        segment, group, route = segment[keep], group[keep], route[keep]
-        if segment.numel() and min(int(index.min()) for index in (segment, group, route)) < 0:
-            raise ValueError("segment, group and route must be indices >= 0 wherever the mask is on")
-        one = segment.double().fill_(1.0)
-        sequence_tokens, group_tokens, route_tokens = (_sums(index, one) for index in (segment, group, route))
-        group_of = _owner(segment, group, "a rollout", "prompt group")
-        route_of = _owner(group, route, "a prompt group", "teacher route")
-        has_tokens, group_has_tokens = sequence_tokens > 0, group_tokens > 0
-        routes = len(route_tokens)
-        return cls(
-            action_tokens=one.sum(),
-            sequences=has_tokens.double().sum(),
-            prompts=group_has_tokens.double().sum(),
-            sequence_tokens=sequence_tokens,
-            group_tokens=group_tokens,
-            route_tokens=route_tokens,
-            route_sequences=_counts(route_of[group_of[has_tokens]], routes),
-            route_prompts=_counts(route_of[group_has_tokens], routes),
-        )
-
-    @classmethod
-    def of_batches(cls, batches: Sequence[Batch]) -> Denominators:
-        """The same, from all micro-batches of the global batch."""
-        from torch import cat
-
-        streams = zip(*((b.mask, b.segment, b.group, b.route) for b in batches), strict=True)
-        return cls.of(*(cat(parts) for parts in streams))
-
-
-def _sums(index: Tensor, value: Tensor) -> Tensor:
-    """Sum `value` [N] by `index` [N]; the result is one longer than the largest index, at least 1."""
-    return value.new_zeros(int(index.max()) + 1 if index.numel() else 1).index_add(0, index, value)
-
-
-def _counts(index: Tensor, size: int) -> Tensor:
-    return index.bincount(minlength=size).double()
-
-
-def _owner(child: Tensor, parent: Tensor, child_name: str, parent_name: str) -> Tensor:
-    """For each child index its one parent index; refuses a child with two parents."""
-    owner = child.new_zeros(int(child.max()) + 1 if child.numel() else 1)
-    owner[child] = parent
-    if bool((owner[child] != parent).any()):
-        raise ValueError(f"{child_name} must have one {parent_name}")
-    return owner
-
-
-@dataclass(frozen=True)
 class LossOutput:
     """One term's share from one micro-batch: `value = total / denominator`, with gradient.
 
@@ -227,12 +156,13 @@ def teacher_top(terms: Iterable[Loss]) -> int | None:
 class LossConfig(Checked):
     """What every loss term can be told about aggregation."""
 
-    aggregate: Aggregate = Field(
+    aggregate: named.Named = Field(
         default="token",
         description=(
-            "token: mean over all action tokens (DAPO). sequence: mean in each rollout, then over rollouts "
-            "(GRPO, GSPO). prompt: mean over the tokens of a prompt's group, then over prompts (ScaleRL). "
-            "constant: sum per rollout over constant_tokens, then mean over rollouts (Dr.GRPO)."
+            "An aggregate by name, or a table of its type and options. token: mean over all action tokens (DAPO). "
+            "sequence: mean in each rollout, then over rollouts (GRPO, GSPO). prompt: mean over the tokens of a "
+            "prompt's group, then over prompts (ScaleRL). constant: sum per rollout over constant_tokens, then mean "
+            "over rollouts (Dr.GRPO)."
         ),
     )
     constant_tokens: int | None = Field(
@@ -243,6 +173,11 @@ class LossConfig(Checked):
         description="route: one denominator per teacher route, then the mean over routes that have tokens.",
     )
 
+    @field_validator("aggregate")
+    @classmethod
+    def _aggregate_is_there(cls, value: named.Named) -> named.Named:
+        return value if value == "constant" else named.checked("aggregate", "aggregates", value)
+
     @model_validator(mode="after")
     def _constant_is_given(self) -> LossConfig:
         if (self.aggregate == "constant") != (self.constant_tokens is not None):
@@ -252,41 +187,22 @@ class LossConfig(Checked):
             )
         return self
 
+    def aggregation(self) -> Aggregate:
+        """The aggregate that the term names, built."""
+        more = {} if self.constant_tokens is None else {"constant_tokens": self.constant_tokens}
+        module, config = named.configured("aggregates", self.aggregate, more)
+        built: Aggregate = module.build(config)
+        return built
+
 
 def token_scale(batch: Batch, denominators: Denominators, config: LossConfig) -> tuple[Tensor, Tensor]:
     """Coefficients [T] and a scalar denominator: the loss is sum(coefficient * l) / denominator."""
-    inner, per_route, overall = _SCALES[config.aggregate](batch, denominators, config.constant_tokens or 1)
+    inner, per_route, overall = config.aggregation().scale(batch, denominators)
     if config.balance == "route":
         outer = per_route.to(inner).clamp(min=1.0)[batch.index("route")]
         present = (denominators.route_tokens > 0).to(inner.dtype).sum()
         return inner / outer, present.clamp(min=1.0)
     return inner, overall.to(inner).clamp(min=1.0)
-
-
-_Scale = tuple["Tensor", "Tensor", "Tensor"]
-
-
-def _token(batch: Batch, counts: Denominators, constant: int) -> _Scale:
-    return batch.logp.new_ones(batch.logp.shape), counts.route_tokens, counts.action_tokens
-
-
-def _sequence(batch: Batch, counts: Denominators, constant: int) -> _Scale:
-    tokens = counts.sequence_tokens.to(batch.logp.dtype).clamp(min=1.0)
-    return 1 / tokens[batch.index("segment")], counts.route_sequences, counts.sequences
-
-
-def _prompt(batch: Batch, counts: Denominators, constant: int) -> _Scale:
-    tokens = counts.group_tokens.to(batch.logp.dtype).clamp(min=1.0)
-    return 1 / tokens[batch.index("group")], counts.route_prompts, counts.prompts
-
-
-def _constant(batch: Batch, counts: Denominators, constant: int) -> _Scale:
-    return batch.logp.new_full(batch.logp.shape, 1 / constant), counts.route_sequences, counts.sequences
-
-
-_SCALES: Mapping[str, Callable[[Batch, Denominators, int], _Scale]] = {
-    "token": _token, "sequence": _sequence, "prompt": _prompt, "constant": _constant,
-}  # fmt: skip
 
 
 def reduce(per_token: Tensor, batch: Batch, denominators: Denominators, config: LossConfig) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from noria.core.codec import read_jsonl, write_jsonl
 from noria.core.errors import EngineError
 from noria.core.recipe import Recipe
+from noria.core.seeds import derive as derive
 from noria.core.store import Artifact, Run
 from noria.core.types import Split, Task, Trajectory
 from noria.models.weights import read
@@ -104,12 +104,6 @@ class Counter:
         self.done += 1
         self.solved += trajectory.solved
         self.work.progress(self.done, self.total, solved=self.solved)
-
-
-def derive(*parts: object) -> int:
-    """A 62-bit seed from any plain parts."""
-    digest = hashlib.sha256("\x1f".join(map(str, parts)).encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 2
 
 
 def named(tasks: Sequence[Task], world: str) -> list[Task]:

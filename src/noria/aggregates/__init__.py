@@ -1,0 +1,1 @@
+"""Aggregates: how the per-token losses of a batch become one number. One file each."""

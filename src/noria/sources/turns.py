@@ -1,0 +1,46 @@
+"""Worlds strictly in turn; the tasks of each are shuffled anew every epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from noria.core.seeds import derive
+from noria.core.types import Outcome, Task
+from noria.sources.base import Given, SourceConfig, place
+
+SLOT = "task_source"
+SOURCE = "MOPD report: domains mixed strictly 1:1"
+
+
+class Config(SourceConfig):
+    """Nothing to set."""
+
+
+class Turns:
+    """Built source. The number of a group and the seed decide its task; nothing is remembered."""
+
+    def __init__(self, tasks: Mapping[str, Sequence[Task]], seed: int) -> None:
+        self.tasks, self.seed = tasks, seed
+
+    def task(self, group: int) -> Task:
+        """The task of group `group`: the same in every run with this seed."""
+        world, epoch, at = place(group, self.tasks)
+        order = np.random.default_rng(derive(self.seed, world, epoch)).permutation(len(self.tasks[world]))
+        return self.tasks[world][int(order[at])]
+
+    def observe(self, group: int, outcomes: Sequence[Outcome]) -> None:
+        """Nothing is learnt from outcomes."""
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """There is nothing to restore."""
+
+
+def build(config: Config, given: Given) -> Turns:
+    """The source for one phase."""
+    return Turns(given.tasks, given.seed)
