@@ -15,7 +15,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
+from noria.server.bodies import BODY_S, Drained, read_body
 from noria.server.chat import Chat
 from noria.server.completions import Completion
 from noria.server.errors import ApiError, stopping
@@ -24,8 +26,6 @@ from noria.server.loop import DecodingLoop, Event, Job
 from noria.server.model import Served
 from noria.server.schema import ChatRequest, CompletionRequest, Kind, parse
 
-#: Largest request in bytes: a full context of ids many times over.
-MAX_BODY = 32 << 20
 #: The status of an answer that nobody reads.
 GONE = 499
 
@@ -33,13 +33,13 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Api:
-    """Answers requests. `key` is "" where none is needed."""
+    """Answers requests. `key` is "" where none is needed, `body_s` how long a body may take to arrive."""
 
-    def __init__(self, served: Served, loop: DecodingLoop, key: str) -> None:
-        self.served, self.loop, self._key = served, loop, key
+    def __init__(self, served: Served, loop: DecodingLoop, key: str, body_s: float = BODY_S) -> None:
+        self.served, self.loop, self._key, self._body_s = served, loop, key, body_s
         self._began = int(time.time())
 
-    def app(self) -> Starlette:
+    def app(self) -> ASGIApp:
         """The application for a server."""
         routes = [
             Route("/health", self._open(self._health)),
@@ -48,10 +48,11 @@ class Api:
             Route("/v1/completions", self._keyed(self._completions), methods=["POST"]),
             Route("/v1/chat/completions", self._keyed(self._chat), methods=["POST"]),
         ]
-        return Starlette(
+        app = Starlette(
             routes=routes, lifespan=self._lifespan,
             exception_handlers={HTTPException: _no_route, Exception: _bug},
         )  # fmt: skip
+        return Drained(app)
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -118,12 +119,7 @@ class Api:
             raise stopping()
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise ApiError(415, "content-type must be application/json")
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > MAX_BODY:
-                raise ApiError(413, f"the request must be at most {MAX_BODY} bytes")
-        asked = parse(kind, body)
+        asked = parse(kind, await read_body(request, self._body_s))
         self._check_model(asked.model)
         return asked
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
+from typing import cast
 
 import uvicorn
 
 from noria.core.errors import UserError
 from noria.server.app import Api
 from noria.server.loop import DecodingLoop
+from noria.server.wire import HEAD_S, Timed, keep_alive
 
 BACKLOG = 512
 #: How long answers may take to leave once the last one is decoded, in s.
@@ -29,7 +33,7 @@ class Address:
     port: int
 
     def bind(self) -> socket.socket:
-        """A bound socket.
+        """A socket that listens: clients wait until the server is up.
 
         Raises:
             UserError: the address cannot be had.
@@ -39,6 +43,7 @@ class Address:
         try:
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             found.bind((self.host, self.port))
+            found.listen(BACKLOG)  # two that are bound and do not listen may have one address
         except OSError as fault:
             found.close()
             raise UserError(
@@ -80,10 +85,16 @@ def log(text: str) -> None:
     sys.stderr.flush()
 
 
-def serve(api: Api, listener: socket.socket, drain_s: float, ready: Callable[[], None]) -> None:
-    """Serve until a signal comes; returns once everything is finished or given up."""
+def serve(api: Api, listener: socket.socket, drain_s: float, ready: Callable[[], None], head_s: float = HEAD_S) -> None:
+    """Serve until a signal comes; returns once everything is finished or given up.
+
+    Args:
+        head_s: how long a connection may take to say what it wants.
+    """
+    protocol = cast(type[asyncio.Protocol], partial(Timed, head_s=head_s))
+    keep_alive(listener)
     config = uvicorn.Config(
-        api.app(), loop="asyncio", http="h11", ws="none", lifespan="on", log_config=None, log_level="warning",
+        api.app(), loop="asyncio", http=protocol, ws="none", lifespan="on", log_config=None, log_level="warning",
         access_log=False, server_header=False, backlog=BACKLOG, timeout_keep_alive=30,
         timeout_graceful_shutdown=FLUSH_S,
     )  # fmt: skip
