@@ -22,6 +22,7 @@ from noria.stages.checkpoint import of_model
 from noria.stages.context import Context
 from noria.stages.evaluate import OUTCOMES, SCORES, collect, evaluate
 from noria.stages.models import resolve_model
+from noria.stages.scoring import Scorers
 from noria.stages.worker import Pool, open_worlds
 from noria.tokens.renderer import Renderer
 from noria.trainers.local import BadStep
@@ -37,12 +38,15 @@ def run_recipe(recipe: Recipe, run: Run) -> None:
     worlds, sandbox = open_worlds(recipe)
     renderer = Renderer.load(weak)
     pool = Pool(recipe, weak)
+    scorers = None if isinstance(recipe.scorers, str) else Scorers(recipe.scorers, recipe.student.trainer)
     try:
         for number in range(1, recipe.rounds + 1):
-            ctx = Context(recipe, run, number, weak, worlds, renderer, pool)
+            ctx = Context(recipe, run, number, weak, worlds, renderer, pool, scorers)
             weak = run_round(ctx)
             write_report(run)
     finally:
+        if scorers is not None:
+            scorers.close()
         pool.close()
         if sandbox is not None:
             sandbox.close()

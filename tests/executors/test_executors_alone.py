@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 from test_executors import PATIENCE_S, RAY, Make, listen, maker
 
-from noria.core.errors import EngineError
+from noria.core.errors import EngineError, UserError
 
 
 @pytest.fixture(scope="module", params=["local", RAY])
@@ -41,19 +41,31 @@ def test_a_service_that_cannot_start_is_told(make: Make) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_local_cluster_in_one_process_is_refused() -> None:
+def test_executors_of_one_process_share_its_local_cluster() -> None:
+    """As rollout workers and teachers do; the one that started it ends it."""
     pytest.importorskip("ray")
     ray = import_module("noria.executors.ray")
     first = ray.build(ray.Config(workers=1), "countdown.Countdown", 1)
     try:
-        with pytest.raises(EngineError, match="must be the only one of its process"):
-            ray.build(ray.Config(workers=1), "countdown.Countdown", 1)
-        first.send(0, ("still", 0))
-        assert listen(first, 0, 1)[0][0] == "still"
-        shared = ray.Config(workers=1, address="auto", num_cpus=0.0)
-        second = ray.build(shared, "countdown.Countdown", 1)
+        second = ray.build(ray.Config(workers=2), "countdown.Countdown", 1)
+        second.send(1, ("too", 0))
+        assert listen(second, 1, 1)[0][0] == "too"
+        with pytest.raises(UserError, match="executor.workers must fit the cluster: 300 of them need 300 CPU, it has"):
+            ray.build(ray.Config(workers=300), "countdown.Countdown", 1)
         second.close()
         first.send(0, ("there", 0))
         assert listen(first, 0, 1)[0][0] == "there"
     finally:
         first.close()
+
+
+@pytest.mark.slow
+def test_a_local_cluster_beside_one_of_somebody_else_is_refused() -> None:
+    raylib = pytest.importorskip("ray")
+    ray = import_module("noria.executors.ray")
+    raylib.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False)
+    try:
+        with pytest.raises(EngineError, match="must be the only one of its process"):
+            ray.build(ray.Config(workers=1), "countdown.Countdown", 1)
+    finally:
+        raylib.shutdown()

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -27,6 +27,7 @@ from noria.core.recipe_tables import (
     HintTable,
     Rollout,
     SandboxTable,
+    ScorersTable,
     Student,
     Supervisor,
     Table,
@@ -45,6 +46,11 @@ class Recipe(Table):
     runs_dir: str = Field(default="runs", description="folder that run folders are made in")
     student: Student = Field(default_factory=Student, description="the model that is improved")
     executor: ExecutorTable = Field(default_factory=ExecutorTable, description="where workers run")
+    scorers: ScorersTable | Literal["learner"] = Field(
+        default_factory=ScorersTable,
+        description="where teachers and the frozen reference score: workers of an executor, beside the learner's work; "
+        "learner = in its own process, in turn with it",
+    )
     sandbox: SandboxTable = Field(default_factory=SandboxTable, description="where code of a model runs")
     teachers: dict[str, TeacherTable] = Field(default_factory=dict, description="teachers by name")
     env: dict[str, EnvTable] = Field(min_length=1, description="worlds by name, at least one")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, ClassVar, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noria.core import registry
 from noria.core.config import Checked
@@ -96,6 +96,15 @@ class ExecutorTable(Plug):
 
     folder: ClassVar[str] = "executors"
     type: str = Field(default="local", description="local = processes of this machine")
+
+
+class ScorersTable(ExecutorTable):
+    """Where teachers score: one worker, unless the table says more."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_worker(cls, data: Any) -> Any:
+        return {"workers": 1, **data} if isinstance(data, dict) else data
 
 
 class SandboxTable(Plug):

@@ -27,6 +27,8 @@ from noria.core.protocols import Service
 GRACE_S = 3.0
 #: Where a local cluster listens. Ray takes 127.0.0.1 for a wish to be reached from other machines.
 LOOPBACK = "127.0.0.2"
+#: Cores that a local cluster says it has.
+LOCAL_CPUS = 256
 
 
 class Config(Checked):
@@ -130,7 +132,8 @@ class RayExecutor:
     """A fixed set of actors that run the same service (`core.protocols.Executor`)."""
 
     def __init__(self, ray: Any, config: Config, service: str, argument: Any, owner: bool) -> None:
-        self.size, self._owner = config.workers, owner
+        self.size, self._owner, self.config = config.workers, owner, config
+        self.owns_local = owner and config.address == "local"
         self._ray, self._arguments = ray, (service, argument, [path or os.getcwd() for path in sys.path])
         self._actor = ray.remote(
             num_cpus=config.num_cpus, num_gpus=config.num_gpus, resources=config.resources,
@@ -174,9 +177,11 @@ class RayExecutor:
         return found
 
     def close(self) -> None:
-        self._end(self._hosts)
-        if self._owner:
-            self._ray.shutdown()
+        _LIVE.remove(self)
+        if self._ray.is_initialized():  # else the owner of the cluster has closed it with everything in it
+            self._end(self._hosts)
+            if self._owner:
+                self._ray.shutdown()
 
     def _end(self, hosts: Sequence[Any]) -> None:
         """Ask actors to end their services, then kill them."""
@@ -185,6 +190,10 @@ class RayExecutor:
         for host in hosts:
             with contextlib.suppress(ValueError):
                 self._ray.kill(host, no_restart=True)
+
+
+#: Executors of this process that are open.
+_LIVE: list[RayExecutor] = []
 
 
 def build(config: Config, service: str, argument: Any) -> RayExecutor:
@@ -198,30 +207,46 @@ def build(config: Config, service: str, argument: Any) -> RayExecutor:
     owner = not ray.is_initialized()
     if owner:
         boundary(lambda: _join(ray, config), lambda fault: _refuse(config, fault))
-    elif config.address == "local":
+    elif config.address == "local" and not any(executor.owns_local for executor in _LIVE):
         raise EngineError(
-            "a local Ray cluster must be the only one of its process: another executor or program here has one open - "
-            'close that first, or set executor.address = "auto" to share it'
+            "a local Ray cluster must be the only one of its process: another program here has one open - close that "
+            'first, or set executor.address = "auto" to share it'
         )
     try:
-        _check_room(config, ray.cluster_resources())
+        _check_room(config, _left(ray.cluster_resources()))
     except UserError:
         if owner:
             ray.shutdown()
         raise
-    return RayExecutor(ray, config, service, argument, owner)
+    made = RayExecutor(ray, config, service, argument, owner)
+    _LIVE.append(made)
+    return made
+
+
+def _left(there: dict[str, float]) -> dict[str, float]:
+    """What a cluster's resources are without what the executors of this process hold of them."""
+    left = dict(there)
+    for config in (executor.config for executor in _LIVE):
+        for name, each in _wanted(config).items():
+            left[name] = left.get(name, 0.0) - each * config.workers
+    return left
+
+
+def _wanted(config: Config) -> dict[str, float]:
+    return {"CPU": config.num_cpus, "GPU": config.num_gpus, **config.resources}
 
 
 def _join(ray: Any, config: Config) -> None:
     if config.address != "local":
         ray.init(address=config.address, log_to_driver=False, logging_level="ERROR")
         return
+    # Cores are counted, not bound: a local cluster has enough of them for every executor of this process. Ray would
+    # start an idle process for each.
     ray.init(
-        address="local", num_cpus=max(1, math.ceil(config.workers * config.num_cpus)),
-        num_gpus=math.ceil(config.workers * config.num_gpus),
+        address="local", num_cpus=max(LOCAL_CPUS, math.ceil(config.workers * config.num_cpus)),
         resources={name: config.workers * amount for name, amount in config.resources.items()},
         object_store_memory=config.object_store_mb * 1_000_000, include_dashboard=False, log_to_driver=False,
-        logging_level="ERROR", _node_ip_address=LOOPBACK,
+        logging_level="ERROR", _node_ip_address=LOOPBACK, _system_config={"prestart_worker_first_driver": False},
     )  # fmt: skip
 
 
@@ -249,8 +274,7 @@ def _ray() -> Any:
 
 def _check_room(config: Config, there: dict[str, float]) -> None:
     """Refuse what would wait for ever."""
-    wanted = {"CPU": config.num_cpus, "GPU": config.num_gpus, **config.resources}
-    for name, each in wanted.items():
+    for name, each in _wanted(config).items():
         needed, got = each * config.workers, there.get(name, 0.0)
         if needed > got:
             raise UserError(

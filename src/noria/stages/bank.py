@@ -6,10 +6,12 @@ hidden states at the tokens that carry loss. Its head is loaded again when such 
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
+from operator import is_
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 from noria.losses.states import Head, block_rows
 from noria.losses.tops import pack, top_head
+from noria.stages.scoring import Answer, Ask, Here, Holder, Host, Text, Wanted
 from noria.teachers.frozen import Frozen
 from noria.trainers.local import LocalTrainer
 from noria.trainers.rows import Row, Scored, trained_positions
@@ -26,6 +29,8 @@ from noria.trainers.rows import Row, Scored, trained_positions
 #: Log-probabilities [S] of a row, and states at its trained tokens.
 Scores = tuple[NDArray[np.float64], torch.Tensor | None]
 
+#: Numbers of questions and of models, each used once in a process.
+_NUMBERS = itertools.count()
 #: Names under which a checkpoint keeps its head; the second where it is tied to the embedding.
 HEADS = ("lm_head.weight", "model.embed_tokens.weight")
 
@@ -55,7 +60,7 @@ class ModelBank:
     """Teachers by route index. `loads` counts how often each was loaded; only one set of weights is held.
 
     Args:
-        scorer: a model of the teachers' shape, whose weights are replaced.
+        scorer: where teachers score: a host, or a model of their shape in this process, whose weights are replaced.
         teachers: the checkpoint, or the source, of each route.
         temperature: of the teachers, by which their logits are divided.
         reference: the checkpoint that `logp_ref` is of.
@@ -63,12 +68,12 @@ class ModelBank:
         shares: weight of each route in every sample, made to sum to 1; None = each row has its own route's alone.
         student: whose weights moving teachers follow.
         make: builds a model from a folder, for teachers of another shape than the scorer's.
-        home: the folder that the scorer was built from; needed with `make`.
+        home: the folder that the scorer was built from, of the shape of moving teachers; needed with `make`.
     """
 
     def __init__(
         self,
-        scorer: LocalTrainer,
+        scorer: LocalTrainer | Host,
         teachers: Sequence[Path | Source],
         temperature: float = 1.0,
         reference: Path | None = None,
@@ -78,7 +83,8 @@ class ModelBank:
         home: Path | None = None,
         reference_temperature: float = 1.0,
     ) -> None:
-        self.scorer, self.temperature, self.student, self.make = scorer, temperature, student, make
+        self.host: Host = Here(Holder(scorer, make, home)) if isinstance(scorer, LocalTrainer) else scorer
+        self.temperature, self.student = temperature, student
         self.sources: list[Source] = [Frozen(t) if isinstance(t, Path) else t for t in teachers]
         self.shares = None if shares is None else [share / sum(shares) for share in shares]
         self.reference = None if reference is None else len(self.sources)
@@ -87,11 +93,12 @@ class ModelBank:
             self.sources.append(Frozen(reference))
         self.loads: Counter[int] = Counter()
         self.head_loads: Counter[int] = Counter()
-        self._resident: int | None = None
+        self._home = None if home is None else str(home)
+        self._keys = [next(_NUMBERS) for _ in self.sources]
         self._head: tuple[int, torch.Tensor] | None = None
         self._heads: dict[int, Head] = {}
-        self.home, self._shape = home, home
         self._ticks = 0
+        self._begun: Begun | None = None
 
     def tick(self) -> None:
         """Let moving teachers follow the student; once per step, before it is scored."""
@@ -99,9 +106,12 @@ class ModelBank:
             if source.folder is None:
                 assert self.student is not None
                 source.tick(self._ticks, self._student_tensors)
-                self._resident = None if self._resident == route else self._resident
-                self._head = None
+                self._keys[route], self._head = next(_NUMBERS), None
         self._ticks += 1
+
+    def begin(self, rows: Sequence[Row], states: bool = False) -> None:
+        """Ask for what `score` of these very rows will want; the answers are fetched there."""
+        self._begun = self._asked(rows, states)
 
     def score(self, rows: Sequence[Row], states: bool = False, top: int | None = None) -> list[Row]:
         """Fill `logp_teacher` of every row from its own route's teacher, or the weighted sum over all of them.
@@ -109,22 +119,17 @@ class ModelBank:
         With `states` the hidden states at the trained tokens are kept too; of a teacher on a server its `top` likeliest
         tokens there. Teachers are loaded in order, each once. Returns the rows that a server could not score.
         """
+        begun, self._begun = self._begun, None
+        if begun is None or not begun.serves(rows, states):
+            begun = self._asked(rows, states)
         unknown: dict[int, Row] = {}
-        if self.shares is None:
-            parts = {
-                route: [row for row in rows if row.route == route] for route in sorted({row.route for row in rows})
-            }
-        else:
-            parts = {route: list(rows) for route, share in enumerate(self.shares) if share > 0}
-            for row in rows:
-                row.logp_teacher = np.zeros(len(row))
         for row in rows:
             row.scored = []
-        for route, mine in parts.items():
-            share = 1.0 if self.shares is None else self.shares[route]
-            seen = [_as_seen(row) for row in mine]
-            found = self._scores(route, seen, states, top or 0)
-            for row, read, scores in zip(mine, seen, found, strict=True):
+            if self.shares is not None:
+                row.logp_teacher = np.zeros(len(row))
+        for part in begun.parts:
+            share = 1.0 if self.shares is None else self.shares[part.route]
+            for row, read, scores in zip(part.rows, part.seen, self._scores(part, states, top or 0), strict=True):
                 if scores is None:
                     unknown[id(row)] = row
                     continue
@@ -133,31 +138,82 @@ class ModelBank:
                 row.logp_teacher = own if self.shares is None else row.logp_teacher + share * own
                 assert read.mask.sum() == row.mask.sum()
                 if kept is not None:
-                    row.scored.append(Scored(self._heads[route], kept, trained_positions(row), share))
+                    row.scored.append(Scored(self._heads[part.route], kept, trained_positions(row), share))
         return list(unknown.values())
 
-    def _scores(self, route: int, seen: Sequence[Row], states: bool, top: int) -> list[Scores | None]:
+    def _asked(self, rows: Sequence[Row], states: bool) -> Begun:
+        """Every teacher's part of the rows, in order of the teachers, asked for where the teacher has weights."""
+        routes = sorted({row.route for row in rows})
+        if self.shares is None:
+            of = {route: [row for row in rows if row.route == route] for route in routes}
+        else:
+            of = {route: list(rows) for route, share in enumerate(self.shares) if share > 0}
+        parts = []
+        for route, mine in of.items():
+            seen = [_as_seen(row) for row in mine]
+            far = isinstance(self.sources[route], Remote)
+            asked = -1 if far else self._ask(route, seen, self.temperature, states)
+            parts.append(Part(route, mine, seen, asked))
+        return Begun(list(rows), states, parts)
+
+    def _ask(
+        self, route: int, rows: Sequence[Row], temperature: float, states: bool = False, text: Text | None = None
+    ) -> int:
+        """Put a question to a teacher that has weights; returns its number."""
+        source = self.sources[route]
+        folder = None if source.folder is None else str(source.folder)
+        model = Wanted((route, self._keys[route]), folder or self._home, folder)
+        ask = Ask(next(_NUMBERS), model, tuple(map(_bare, rows)), temperature, states, text)
+        self.host.begin(ask, source)
+        return ask.id
+
+    def _finish(self, route: int, asked: int) -> Answer:
+        answer = self.host.finish(asked)
+        self.loads[route] += answer.loads
+        return answer
+
+    def _scores(self, part: Part, states: bool, top: int) -> list[Scores | None]:
         """Of each row by one teacher the log-probabilities [S] and, with `states`, its states; None = unknown."""
-        source, name = self.sources[route], f"route {route}"
+        route, name = part.route, f"route {part.route}"
+        source = self.sources[route]
         if isinstance(source, Remote):
-            vocabulary = len((self.student or self.scorer).head().load())
+            vocabulary = self._vocabulary()
             self._heads[route] = top_head(name, vocabulary)
-            answers = source.score([row.ids.tolist() for row in seen], top if states else 0)
+            answers = source.score([row.ids.tolist() for row in part.seen], top if states else 0)
             return [
                 _of_server(row, scores, vocabulary, top if states else 0)
-                for row, scores in zip(seen, answers, strict=True)
+                for row, scores in zip(part.seen, answers, strict=True)
             ]
-        self._load(route)
+        answer = self._finish(route, part.asked)
         if not states:
-            return [(logp, None) for logp in self.scorer.score(seen, self.temperature)]
-        self._heads[route] = replace(self.scorer.head(name, self.temperature), load=partial(self.head, route))
-        return list(zip(*self.scorer.score_states(seen, self.temperature), strict=True))
+            return [(logp, None) for logp in answer.logp]
+        self._heads[route] = Head(
+            name, partial(self.head, route), self.temperature, answer.scale, chunk_tokens=answer.chunk_tokens
+        )
+        return list(zip(answer.logp, answer.states, strict=True))
+
+    def _vocabulary(self) -> int:
+        found = self.host.vocabulary() if self.student is None else len(self.student.head().load())
+        assert found is not None
+        return found
+
+    def begin_reference(self, rows: Sequence[Row]) -> None:
+        """Ask for what `refer` of these very rows will want."""
+        assert self.reference is not None
+        asked = self._ask(self.reference, rows, self.reference_temperature)
+        self._begun = Begun(list(rows), False, [Part(self.reference, list(rows), [], asked)])
 
     def refer(self, rows: Sequence[Row]) -> None:
         """Fill `logp_ref` of every row from the frozen reference."""
         assert self.reference is not None
-        self._load(self.reference)
-        for row, logp in zip(rows, self.scorer.score(rows, self.reference_temperature), strict=True):
+        begun = self._begun
+        if begun is None or not begun.serves(rows, False) or begun.parts[0].route != self.reference:
+            self.begin_reference(rows)
+            begun = self._begun
+        assert begun is not None
+        self._begun = None
+        answer = self._finish(self.reference, begun.parts[0].asked)
+        for row, logp in zip(rows, answer.logp, strict=True):
             row.logp_ref = logp
 
     def head(self, route: int) -> torch.Tensor:
@@ -171,13 +227,9 @@ class ModelBank:
         self, route: int, rows: Sequence[Row], max_new: int, end_ids: Sequence[int], seed: int
     ) -> list[list[int]]:
         """What the route's teacher says after each row."""
-        from noria.trainers.generate import continued
-
-        self._load(route)
-        return [
-            continued(self.scorer.model, row.ids.tolist(), max_new, end_ids, self.temperature, seed + i)
-            for i, row in enumerate(rows)
-        ]
+        prompts = [Row.plain(row.ids, np.zeros_like(row.ids)) for row in rows]
+        asked = self._ask(route, prompts, self.temperature, text=Text(max_new, tuple(end_ids), seed))
+        return list(self._finish(route, asked).said)
 
     def overlap(self, rows: Sequence[Row], k: int = 16) -> float:
         """|TopK_T ∩ TopK_S| / K, the mean over the rows' trained tokens: how alike both see the next token."""
@@ -199,7 +251,8 @@ class ModelBank:
         self._ticks = int(state["ticks"])
         for source, saved in zip(self.sources, state["sources"], strict=True):
             source.restore(saved)
-        self._resident = self._head = None
+        self._keys = [next(_NUMBERS) for _ in self.sources]
+        self._head = self._begun = None
 
     def _student_tensors(self) -> Mapping[str, Any]:
         from safetensors.torch import load
@@ -207,21 +260,33 @@ class ModelBank:
         assert self.student is not None
         return load(self.student.weights())
 
-    def _load(self, route: int) -> None:
-        if self._resident == route:
-            return
-        source, self._resident = self.sources[route], None
-        folder = source.folder or self.home
-        in_parts = source.folder is not None and not (source.folder / "model.safetensors").is_file()
-        anew = self.make is not None and folder is not None and (in_parts or _shape(folder) != _shape(self._shape))
-        if anew:
-            assert self.make is not None and folder is not None
-            del self.scorer  # before the next one is built, or two would be held
-            self.scorer, self._shape = self.make(folder), folder
-        if not anew or source.folder is None:
-            self.scorer.load_weights(source.data())
-        self._resident = route
-        self.loads[route] += 1
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One teacher's share of a batch: its rows, what it reads of each, and the number of the question (-1 = none)."""
+
+    route: int
+    rows: list[Row]
+    seen: list[Row]
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Questions that were put for these rows."""
+
+    rows: list[Row]
+    states: bool
+    parts: list[Part]
+
+    def serves(self, rows: Sequence[Row], states: bool) -> bool:
+        """Whether the answers are what these rows want."""
+        return self.states == states and len(rows) == len(self.rows) and all(map(is_, rows, self.rows))
+
+
+def _bare(row: Row) -> Row:
+    """What a teacher reads of a row."""
+    return Row.plain(row.ids, row.mask, row.group, row.route)
 
 
 def _of_server(row: Row, scores: Any, vocabulary: int, top: int) -> Scores | None:
@@ -246,12 +311,6 @@ def _as_seen(row: Row) -> Row:
     mask = np.zeros(len(row.seen.ids), dtype=np.int64)
     mask[row.seen.at[row.mask]] = 1
     return Row.plain(row.seen.ids.tolist(), mask.tolist(), row.group, row.route)
-
-
-def _shape(folder: Path | None) -> bytes | None:
-    """What tells models of different shapes apart."""
-    file = None if folder is None else folder / "config.json"
-    return file.read_bytes() if file is not None and file.is_file() else None
 
 
 def _head_of(source: Source) -> torch.Tensor:

@@ -15,6 +15,7 @@ from noria.core.store import Artifact, Run
 from noria.core.types import Split, Task, Trajectory
 from noria.models.weights import read
 from noria.stages.roller import Job, Limits
+from noria.stages.scoring import Elsewhere
 from noria.stages.worker import Pool, unknown_share
 from noria.tokens.renderer import Renderer
 
@@ -32,6 +33,8 @@ class Context:
     worlds: Mapping[str, Any]
     renderer: Renderer
     pool: Pool
+    #: gives the workers in which teachers score; None = they score beside the learner
+    scorers: Callable[[], Elsewhere] | None = None
 
     def name(self, stage: str) -> str:
         """Name of a stage's artifact."""

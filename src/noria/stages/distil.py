@@ -90,6 +90,7 @@ class Distillation:
                 self.rewrite = with_current_reference
         self.step = 0
         self._waiting: list[tuple[Row, Trajectory]] = []
+        self._foreseen: Sequence[Row] | None = None
 
     def begin(self, step: int) -> dict[str, float]:
         self.step, self._waiting = step, []
@@ -124,8 +125,15 @@ class Distillation:
         at = np.arange(len(row)) + len(told) * (np.arange(len(row)) >= first)
         return Seen(np.concatenate([row.ids[:first], told, row.ids[first:]]), at)
 
-    def prepare(self, rows: list[Row]) -> dict[str, float]:
+    def foresee(self, rows: Sequence[Row]) -> None:
         self.bank.tick()
+        self.bank.begin(rows, "hidden" in self.needs)
+        self._foreseen = rows
+
+    def prepare(self, rows: list[Row]) -> dict[str, float]:
+        if self._foreseen is not rows:
+            self.foresee(rows)
+        self._foreseen = None
         unknown = self.bank.score(rows, "hidden" in self.needs, self.top)
         metrics = _left_out(rows, unknown)
         lost = {id(row) for row in unknown}

@@ -3,7 +3,7 @@
       task source ──groups──► actors (worker processes) ──rollouts──► groups in order of admission
            ▲                       ▲                                        │ reward, annotate (signal)
            │ admits while          │ weights, version + 1                   ▼
-           │ groups ahead <        └───────────────────── learner: score pi_old ► prepare ► mini-batches ► optimiser
+           │ groups ahead <        └───────────────────── learner: foresee ► pi_old ► prepare ► mini-batches ► optimiser
            └ (1 + max_staleness) · prompts_per_step
 
 Actor and learner run at the same time. Staleness is bounded by admission alone: the actor may be ahead by
@@ -137,6 +137,7 @@ class Phase:
         if not rows:
             return facts
         keep = c.tokens_per_micro_batch if c.minibatches == 1 else 0
+        self.signal.foresee(rows)
         for row, logp in zip(rows, self.trainer.score(rows, c.temperature, keep=keep), strict=True):
             row.logp_old = logp
         facts |= self.signal.prepare(rows)

@@ -55,6 +55,10 @@ class Signal(Protocol):
         """Rows of one finished group; empty where the group teaches nothing."""
         ...
 
+    def foresee(self, rows: Sequence[Row]) -> None:
+        """Ask other models for what `prepare` of these rows will want of them; they may answer meanwhile."""
+        ...
+
     def prepare(self, rows: list[Row]) -> dict[str, float]:
         """Fill in what needs a model, once `logp_old` is known; may change the list; returns metrics."""
         ...
@@ -159,6 +163,11 @@ class GroupAdvantage:
         kind = self.worlds[world].kind
         return [(t.token_start, t.token_end) for t in trajectory.turns if kind(t.message) in decisive]
 
+    def foresee(self, rows: Sequence[Row]) -> None:
+        if self.refers:
+            assert self.bank is not None
+            self.bank.begin_reference(rows)
+
     def prepare(self, rows: list[Row]) -> dict[str, float]:
         if self.refers:
             assert self.bank is not None
@@ -227,6 +236,9 @@ class Joint:
                 row.channels["rl"] = Channel(row.mask, own.weight, own.advantage)
             out.append(row)
         return rows_of.kept(out)
+
+    def foresee(self, rows: Sequence[Row]) -> None:
+        (self.opd if self.hooks.alpha else self.rl).foresee(rows)
 
     def prepare(self, rows: list[Row]) -> dict[str, float]:
         return self.opd.prepare(rows) if self.hooks.alpha else self.rl.prepare(rows)

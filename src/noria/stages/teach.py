@@ -17,6 +17,7 @@ from noria.stages.distil import Means, route_of
 from noria.stages.hooks import Hooks
 from noria.stages.models import resolve_model
 from noria.stages.roller import Job
+from noria.stages.scoring import Here, Holder, Host
 from noria.stages.signals import Signal, needs_bank, read_of_teachers
 from noria.stages.signals import build as build_signal
 from noria.trainers.auxiliary import paired
@@ -70,9 +71,15 @@ def signal_of(
             temperature = phase.teacher_temperature
         settings = ctx.recipe.student.trainer
         config, module = settings.config(), settings.module()
+        host: Host
+        if ctx.scorers is None:
+            host = Here(Holder(make=lambda folder: module.build_scorer(config, folder)))
+        else:
+            host = ctx.scorers()
+            host.forget()
         bank = ModelBank(
-            module.build(config, base), teachers, temperature, reference=base, shares=shares, student=trainer,
-            make=lambda folder: module.build(config, folder), home=base, reference_temperature=phase.temperature,
+            host, teachers, temperature, reference=base, shares=shares, student=trainer, home=base,
+            reference_temperature=phase.temperature,
         )  # fmt: skip
     played = expert_episodes(ctx, work, name, tasks) if Hooks(phase).wants_experts else {}
     means = Means(ctx.worlds, ctx.renderer, played, ctx.limits().max_turns, ctx.seed(name, "signal"), trainer, named)

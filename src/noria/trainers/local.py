@@ -323,6 +323,13 @@ def build(config: Config, folder: Path) -> LocalTrainer:
     return LocalTrainer(config, prepared(config, folder))
 
 
+def build_scorer(config: Config, folder: Path) -> LocalTrainer:
+    """One that never trains: neither adapter nor gradients, and no copies of the weights for an optimiser."""
+    model = load_model(folder, config.dtype, config.device)
+    model.requires_grad_(False)
+    return LocalTrainer(config, model)
+
+
 def prepared(config: Config, folder: Path) -> Any:
     """The model of a checkpoint folder, with the adapter and the recomputation that the config asks for."""
     model = load_model(folder, config.dtype, config.device)

@@ -76,7 +76,9 @@ class Row:
     scored: list[Scored] = field(default_factory=list)
 
     @classmethod
-    def plain(cls, ids: Sequence[int], mask: Sequence[int], group: int = 0, route: int = 0) -> Row:
+    def plain(
+        cls, ids: Sequence[int] | NDArray[Any], mask: Sequence[int] | NDArray[Any], group: int = 0, route: int = 0
+    ) -> Row:
         """A row without signal yet: advantage 0, weight 1."""
         n = len(ids)
         if n != len(mask):
