@@ -13,7 +13,7 @@ sft      cross entropy on solutions, prompts masked, lines of 192 tokens, agains
          packed-N flattens N packed lines (bfd) into one sequence whose block-diagonal mask SDPA takes whole, and
          accumulates gradients up to the batch; padded makes one rectangle of the batch and packs nothing.
 
-Sampled phases of ours are what a recipe runs (`stages.loop`, every step's state saved): actor and learner are two
+Sampled phases of ours are what a recipe runs (`stages.loop`, every step's state saved): actor, learner and teacher are
 single-thread processes, the actor one step ahead at most. TRL runs in one process, with each number of threads named,
 and samples from the current weights. The best of its settings counts. Runs take turns, each in a fresh process; the
 first two and the last two steps are not timed, because ours fills and empties its pipeline there. A supervised step
@@ -97,6 +97,7 @@ def ours_sampled(args: argparse.Namespace, base: Path, teacher: Path) -> dict[st
     """Seconds and tokens per step of a real phase of the loop, from the run's metrics and the trainer's rows."""
     from noria.core.codec import read_json_lines
     from noria.core.types import Trajectory
+    from noria.stages.scoring import Scorers
     from noria.stages.signals import GroupAdvantage
     from noria.stages.train import make
     from noria.stages.worker import Pool
@@ -119,10 +120,11 @@ def ours_sampled(args: argparse.Namespace, base: Path, teacher: Path) -> dict[st
     GroupAdvantage.advantages = compared  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
         ctx, what = context(args, base, teacher, folder), args.what[0]
-        pool = Pool(ctx.recipe, base)
+        pool, scorers = Pool(ctx.recipe, base), Scorers(ctx.recipe.scorers, ctx.recipe.student.trainer)
         try:
-            make(replace(ctx, pool=pool), what, ctx.recipe.phase[what], base, list(ctx.worlds), {})
+            make(replace(ctx, pool=pool, scorers=scorers), what, ctx.recipe.phase[what], base, list(ctx.worlds), {})
         finally:
+            scorers.close()
             pool.close()
         rows = [row for row in read_json_lines(ctx.run.path / "metrics.jsonl") if "time/step" in row]
     return {
