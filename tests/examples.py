@@ -12,8 +12,6 @@ def needed(config: type[BaseModel], **options: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, field in config.model_fields.items():
         if field.is_required() and name not in options:
-            assert field.examples, (
-                f"{config.__module__}.{name} must be given, so it must have examples = [...]"
-            )
+            assert field.examples, f"{config.__module__}.{name} must be given, so it must have examples = [...]"
             found[name] = field.examples[0]
     return {**found, **options}

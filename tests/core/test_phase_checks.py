@@ -22,6 +22,8 @@ TWICE = 'use = { a = { type = "dtdd" }, b = { type = "dtdd" } }, loss = { ce = {
 TARGET = 'use = { l = { type = "linear", target = "clippd", end = 0.0 } }'
 DISCOUNT = 'loss = { k1_pg = { kl_discount = 0.5, ratio = "sequence_mean" } }'
 MIXED = "loss = { mixture_kl = { weight = 0.3 } }"
+CURRICULUM = 'task_source = {{ type = "curriculum", end = {} }}, difficulty = {{}}'
+WATCHED = 'use = { l = { type = "latch", target = "clipped", metric = "validation/solved", above = 0.5 } }'
 T, R, J = 'signal = "teacher", route = "slow"', 'signal = "group_mean"', 'signal = "joint", route = "slow"'
 
 
@@ -80,6 +82,16 @@ def load(tmp_path: Path, phase: str, more: str = "") -> recipes.Recipe:
         (f"{R}, max_response = -1", ["phase.p.max_response"]),
         (f"{R}, max_logp_diff = -0.1", ["phase.p.max_logp_diff"]),
         (f"{R}, use = {{ rloo = {{}} }}", ["use.rloo must not be an advantage"]),
+        (f"{R}, use = {{ dynamic = {{ max_refills = 1 }} }}", ["it has a field of its own - set max_refills"]),
+        (f'{R}, task_source = "turn"', ["phase.p.task_source", "did you mean 'turns'"]),
+        (f'{R}, task_source = "nobody.module"', ["phase.p.task_source", "Python cannot find"]),
+        (f'{R}, task_source = "curriculum"', ["orders tasks by their pass rate", "add difficulty = {}"]),
+        (f'{R}, task_source = {{ type = "turns", start = 0.5 }}', ["unknown key 'start'"]),
+        (f'{R}, task_source = {{ start = 0.5 }}', ["phase.p.task_source", "write task_source = "]),
+        (f"{R}, {CURRICULUM.format(0.9)}", ["phase.p.task_source", "end must be <= start"]),
+        (f"{R}, validation = {{ step = 1 }}", ["unknown key 'step'", "phase.p.validation"]),
+        (f"{R}, {WATCHED}", ["use.l.metric is measured by a validation", "add validation = {}"]),
+        (f'{R}, loss = {{ clipped = {{ aggregate = "tokens" }} }}', ["phase.p.loss.clipped", "did you mean 'token'"]),
     ],
 )  # fmt: skip
 def test_each_is_refused(tmp_path: Path, phase: str, words: list[str]) -> None:
@@ -112,6 +124,10 @@ def test_a_sampler_that_cuts_the_support_is_refused(tmp_path: Path, key: str, pl
         f"{R}, tis_cap = 0, use = {{ icepop = {{}}, role_credit = {{ reasoning = 0.5 }} }}",
         'signal = "joint", route = { ledger = "wise" }, use = { f = { type = "linear", target = "alpha", end = 0.0 } }',
         f"{R}, difficulty = {{ rollouts = 8 }}",
+        f"{R}, {CURRICULUM.format(0.1)}",
+        f"{R}, {WATCHED}, validation = {{ every = 2 }}",
+        f"{R}, use = {{ hmpo = {{}}, two_stage = {{}} }}",
+        f'{R}, loss = {{ clipped = {{ aggregate = {{ type = "constant", constant_tokens = 8 }} }} }}',
         f'{T}, {MIXED}, auxiliary = {{ model = "weak", lr = 0.0 }}',
         f'{T}, {MIXED}, auxiliary = {{ model = "builtin:tiny" }}',
     ],

@@ -23,6 +23,7 @@ from noria.core.recipe_phases import (
     SftPhase,
     SignalTable,
     TeacherPhase,
+    Validation,
 )
 from noria.core.recipe_tables import Curate, Eval, Gate, HintTable, LossTable, Rollout, Student, Supervisor
 
@@ -48,6 +49,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], type[BaseModel] | None]] = {
     "[phase.NAME.auxiliary]": (Auxiliary, None),
     "[phase.NAME.credit]": (Credit, None),
     "[phase.NAME.difficulty]": (Difficulty, None),
+    "[phase.NAME.validation]": (Validation, None),
     "[phase.NAME.use.SIGNAL]": (SignalTable, None),
     "[phase.NAME.loss.TERM]": (LossTable, None),
 }

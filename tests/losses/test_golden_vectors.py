@@ -16,7 +16,7 @@ from noria.losses.base import Batch, Denominators
 from noria.losses.logprobs import shift_logprobs
 from noria.losses.states import Head, TeacherStates
 from noria.signals import group_mean, group_std, kl_penalty, rloo
-from noria.stages.loop import TaskSource
+from noria.sources.turns import Turns
 from noria.trainers.channels import Views
 from noria.trainers.packing import micro_batches
 from noria.trainers.rows import Channel, Row, batch_of
@@ -160,7 +160,7 @@ def test_v16_slow_groups_are_trained_as_often_as_fast_ones() -> None:
     """Discarding what is stale halves the mean duration; consuming groups in the order of admission leaves it."""
     duration = np.random.default_rng(0).lognormal(0, 1, 20000)
     assert duration[duration <= 1].mean() < 0.35 * duration.mean()
-    source = TaskSource({"a": list(range(50))}, seed=0)  # type: ignore[dict-item]
+    source = Turns({"a": list(range(50))}, seed=0)  # type: ignore[dict-item]
     drawn = [int(source.task(group)) for group in range(200)]  # type: ignore[call-overload]
     assert sorted(drawn) == sorted(list(range(50)) * 4)
 

@@ -1,4 +1,4 @@
-"""Every file that fills a slot of the `use` table: what all of a slot must hold, and each against plain numbers."""
+"""Every signal: what it must say of itself, what all token weights must hold, and each against plain numbers."""
 
 from __future__ import annotations
 
@@ -9,34 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples import needed
+from slot_contracts import make, tokens
 
 from noria.core import registry
 from noria.core.phase_checks import SLOTS
 from noria.core.types import Outcome
 from noria.signals import base
-from noria.signals.base import Played, Tokens
-
-NEEDED = {
-    "overlong": {"max_tokens": 20, "buffer_tokens": 10},
-    "kl_penalty": {"coef": 0.1, "estimator": "k3"},
-    "linear": {"target": "alpha", "end": 0.0},
-    "latch": {"target": "alpha", "metric": "m", "above": 1.0},
-    "tcod": {"direction": "front"},
-}  # fmt: skip
-
-
-def make(name: str, **options: object):
-    module = importlib.import_module(f"noria.signals.{name}")
-    return module.build(module.Config(**{**NEEDED.get(name, {}), **options}))
-
-
-def tokens(seed: int = 0, gap: float = 0.4, n: int = 12) -> Tokens:
-    rng = np.random.default_rng(seed)
-    mask = rng.random(n) < 0.6
-    roles = tuple(rng.choice(["think", "tool_name", "tool_args", "answer"], n))
-    old = -rng.random(n) * 3
-    mu, advantage, entropy = old + gap * rng.normal(size=n), rng.normal(size=n), rng.random(n) * 2
-    return Tokens(mask, roles, mu, old, ((2, 5),), advantage, entropy)
+from noria.signals.base import VALIDATED, Played, Tokens
 
 
 def weigh(name: str, seen: Tokens) -> base.Floats:
@@ -51,7 +31,7 @@ def test_every_signal_says_what_it_is_and_where_it_is_from(name: str) -> None:
     assert module.SLOT in (*SLOTS, "advantage", "token_advantage", "transform") and len(module.SOURCE) > 4
     assert module.__doc__ and "\n" not in module.__doc__.strip()
     with pytest.raises(ValueError, match="extra"):
-        module.Config(**NEEDED.get(name, {}), no_such_key=1)
+        module.Config(**{**needed(module.Config), "no_such_key": 1})
     assert len(Path(str(module.__file__)).read_text(encoding="utf-8").splitlines()) <= 140
 
 
@@ -81,15 +61,6 @@ def test_masked_tokens_do_not_move_the_others(name: str) -> None:
     assert weigh(name, other)[seen.mask].tolist() == weigh(name, seen)[seen.mask].tolist()
 
 
-@pytest.mark.parametrize("name", registry.of_slot("reward"))
-def test_an_unknown_reward_stays_unknown_and_moves_no_other(name: str) -> None:
-    group = [Played(n, False, {"a": n / 10}, 1, np.zeros(n), np.zeros(n)) for n in (4, 8, 15, 6)]
-    with_unknown = make(name).shape([1.0, None, 0.0, 1.0], group)
-    assert with_unknown[1] is None and len(with_unknown) == 4
-    without = make(name).shape([1.0, 0.0, 1.0], [group[0], *group[2:]])
-    assert [with_unknown[i] for i in (0, 2, 3)] == without
-
-
 def test_icepop_masks_both_tails() -> None:
     got = make("icepop", low=0.5, high=2.0)
     ratio = np.array([0.4, 0.5, 1.0, 2.0, 2.1, 1e9])
@@ -111,7 +82,7 @@ def test_overlong_falls_over_the_buffer() -> None:
     assert [built.due(n) for n in (0, 10, 15, 20, 99)] == pytest.approx([0, 0, 0.25, 0.5, 0.5])
     assert built.shape([1.0, None], [Played(15, False), Played(99, True)]) == [0.75, None]
     with pytest.raises(ValueError, match="buffer_tokens must not exceed"):
-        make("overlong", buffer_tokens=30)
+        make("overlong", max_tokens=20, buffer_tokens=30)
 
 
 def test_the_kl_in_the_reward_names_its_estimator_and_is_the_kl() -> None:
@@ -128,11 +99,11 @@ def test_the_kl_in_the_reward_names_its_estimator_and_is_the_kl() -> None:
 
 
 def test_the_curriculum_latches_once() -> None:
-    built = make("two_stage", threshold=0.5, window=4)
+    built = make("two_stage", measure="training", threshold=0.5, window=4)
     half = [Played(3, False, {"named": 0.5, "others": 1.0})] * 2
     assert built.shape([0.0, 0.0], half) == [0.75, 0.75] and not built.latched
     assert built.shape([1.0, 1.0], half) == [0.75, 0.75] and built.latched
-    again = make("two_stage", threshold=0.5, window=4)
+    again = make("two_stage", measure="training", threshold=0.5, window=4)
     again.restore(built.state())
     for _ in range(5):  # no success any more: it never goes back, and no partial credit is left
         assert again.shape([0.0, 0.0], half) == [0.0, 0.0] and again.latched
@@ -142,16 +113,45 @@ def test_the_curriculum_latches_once() -> None:
     assert make("two_stage").shape([1.0], [Played(3, False)]) == [1.0]
 
 
+def test_the_curriculum_waits_for_a_validation_and_never_goes_back() -> None:
+    built = make("two_stage", threshold=0.5, window=1)
+    half = [Played(3, False, {"named": 0.5})] * 2
+    assert built.needs_validation and not make("two_stage", measure="training").needs_validation
+    for facts, latched in (({}, 0), ({VALIDATED: 0.49}, 0), ({"reward/mean": 1.0}, 0), ({VALIDATED: 0.5}, 1)):
+        assert built.shape([1.0, 0.0], half) == [0.5, 0.5]  # whatever is solved in training
+        built.observe(facts)
+        assert built.latched == bool(latched)
+    again = make("two_stage", threshold=0.5)
+    again.restore(built.state())
+    for share in (0.0, 1.0, 0.1):
+        again.observe({VALIDATED: share})
+        assert again.latched and again.shape([1.0, 0.0], half) == [1.0, 0.0]
+    proxy = make("two_stage", measure="training", threshold=0.5, window=4)
+    proxy.observe({VALIDATED: 1.0})
+    assert not proxy.latched
+
+
+def test_hmpo_is_a_reward_like_others_and_reports_what_it_paid() -> None:
+    built = make("hmpo", boundary="inclusive")
+    group = [Played(100, False), Played(200, False), Played(300, False), Played(50, True)]
+    assert built.shape([1.0, 1.0, 1.0, 1.0], group) == pytest.approx([1.0, 0.8, 0.0, 0.0])
+    assert built.shape([0.0, None], group[:2]) == [None, None]
+    assert built.report() == {
+        "hmpo/correct_frac": 0.5, "hmpo/silent_frac": 0.0, "hmpo/long_frac": 0.0, "hmpo/long_accuracy": 0.0
+    }  # fmt: skip
+    assert built.report() == {}
+
+
 def test_controllers() -> None:
-    line = make("linear", end=0.0)
+    line = make("linear", target="alpha", end=0.0)
     assert [line.value(s, 5, 2.0) for s in range(6)] == pytest.approx([2.0, 1.5, 1.0, 0.5, 0.0, 0.0])
-    assert make("linear", end=0.3, steps=2).value(7, 5, 1.0) == 0.3
-    latch = make("latch", above=0.5, floor=0.1)
+    assert make("linear", target="alpha", end=0.3, steps=2).value(7, 5, 1.0) == 0.3
+    latch = make("latch", metric="m", above=0.5, floor=0.1)
     for value, want in ((0.4, 1.0), (0.6, 0.1), (0.1, 0.1)):
         latch.observe({"m": value})
         assert latch.value(0, 9, 1.0) == want
     latch.observe({})
-    again = make("latch", above=0.5, floor=0.1)
+    again = make("latch", metric="m", above=0.5, floor=0.1)
     again.restore(latch.state())
     assert again.value(0, 9, 1.0) == 0.1 and again.value(0, 9, 0.05) == 0.05
 

@@ -11,6 +11,7 @@ from stage_helpers import rolled
 
 from noria.core.errors import EngineError
 from noria.core.types import Task
+from noria.stages.actor import APART, place
 from noria.stages.roller import Job, Limits
 from noria.stages.worker import Clear, Cleared, Load, Loaded
 
@@ -32,14 +33,16 @@ class Slots:
 class ScriptedExecutor:
     """An executor (`core.protocols`) whose workers finish group g after `lasts(g)` with `rewards(g)`, one per rollout.
 
-    `ended` lists groups as they finish, `log` every message by worker.
+    Rollouts that belong to no group get `validates(version)`. `ended` lists groups as they finish, `log` every message
+    by worker.
     """
 
     def __init__(
         self, lasts: Callable[[int], float], rewards: Callable[[int], Sequence[float | None]], slots: int = 8,
-        size: int = 1,
+        size: int = 1, validates: Callable[[int], float | None] = lambda version: 1.0,
     ) -> None:  # fmt: skip
         self.lasts, self.rewards, self.size, self._slots = lasts, rewards, size, slots
+        self.validates = validates
         self.workers = [Slots(slots) for _ in range(size)]
         self.ended: list[int] = []
         self.log: list[tuple[int, Any]] = []
@@ -70,9 +73,13 @@ class ScriptedExecutor:
         if not state.said and timeout_s is None:
             assert state.running, "waits for a worker that has nothing to do"
             state.now, _, job, version = heapq.heappop(state.running)
-            group, k = (int(part) for part in job.id.removeprefix("g").split("/"))
-            self.ended.append(group)
-            done = rolled(self.rewards(group)[k], task=job.task, version=version, name=job.id)
+            group, k = place(job.id)
+            if job.id.startswith(APART):
+                reward = self.validates(version)
+            else:
+                self.ended.append(group)
+                reward = self.rewards(group)[k]
+            done = rolled(reward, task=job.task, version=version, name=job.id)
             state.said.append(replace(done, seed=job.seed))
             self._fill(state)
         said, state.said = state.said, []
@@ -91,7 +98,7 @@ class ScriptedExecutor:
     def _fill(self, state: Slots) -> None:
         while state.waiting and len(state.running) < state.slots:
             job = state.waiting.pop(0)
-            group = int(job.id.removeprefix("g").split("/")[0])
+            group, _ = place(job.id)
             state.sent += 1
             heapq.heappush(state.running, (state.now + self.lasts(group), state.sent, job, state.version))
 

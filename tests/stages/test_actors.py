@@ -12,7 +12,8 @@ from actor_helpers import ScriptedContext, ScriptedExecutor, ScriptedPool, numbe
 
 from noria.core.errors import EngineError, UserError
 from noria.core.recipe_phases import RlPhase
-from noria.stages.actor import Actor, TaskSource, place, workers_for
+from noria.sources.turns import Turns
+from noria.stages.actor import Actor, place, workers_for
 from noria.stages.checkpoint import Keeper, Origin
 from noria.stages.loop import Phase
 from noria.stages.signals import GroupAdvantage
@@ -28,7 +29,7 @@ def executor_of(size: int, rewards: Callable[[int], Any] = lambda g: MIXED) -> S
 
 def actor_of(executor: ScriptedExecutor) -> Actor:
     ctx: Any = ScriptedContext(ScriptedPool(executor))
-    actor = Actor(ctx, TaskSource({"ledger": numbered(16)}, 0), 2, 7, executor.size)
+    actor = Actor(ctx, Turns({"ledger": numbered(16)}, 0), 2, 7, executor.size)
     actor.load(b"w", 0, 1.0)
     return actor
 
@@ -94,7 +95,7 @@ def trained(ctx: Any, worlds: Any, model: Any, executor: ScriptedExecutor, name:
     """The weights after a phase over scripted rollouts."""
     phase = RlPhase(signal="group_mean", rollouts_per_prompt=2, minibatches=1, lr=1e-3, **fields)
     trainer = LocalTrainer(Config(line_tokens=64), copy.deepcopy(model))
-    source = TaskSource({"ledger": numbered(16)}, 0)
+    source = Turns({"ledger": numbered(16)}, 0)
     whole: Any = replace(ctx, pool=ScriptedPool(executor))
     with ctx.run.artifact(name, resumable=True) as work:
         signal = GroupAdvantage(phase, worlds, {})

@@ -10,7 +10,8 @@ import pytest
 from actor_helpers import ScriptedContext, ScriptedExecutor, ScriptedPool, numbered
 
 from noria.core.recipe_phases import RlPhase
-from noria.stages.actor import Actor, TaskSource
+from noria.sources.turns import Turns
+from noria.stages.actor import Actor
 from noria.stages.loop import Phase
 from noria.stages.signals import GroupAdvantage
 
@@ -20,7 +21,7 @@ SOLVED, FAILED, MIXED = (1.0, 1.0), (0.0, 0.0), (1.0, 0.0)
 def scripted(executor: ScriptedExecutor, worlds: Any, **fields: Any) -> tuple[Phase, Actor]:
     """A phase that only collects, and its actor with the weights of version 0."""
     phase = RlPhase(signal="group_mean", rollouts_per_prompt=2, minibatches=1, **fields)
-    source = TaskSource({"ledger": numbered(64)}, 0)
+    source = Turns({"ledger": numbered(64)}, 0)
     ctx: Any = ScriptedContext(ScriptedPool(executor))
     actor = Actor(ctx, source, 2, 7)
     actor.load(b"", 0, 1.0)

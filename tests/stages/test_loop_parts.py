@@ -13,15 +13,15 @@ from stage_helpers import rolled
 from noria.core.recipe_phases import RlPhase, SftPhase
 from noria.core.types import Task
 from noria.losses.base import LossConfig
-from noria.stages.actor import TaskSource
+from noria.sources.turns import Turns
 from noria.stages.checkpoint import load_state, save_state
 from noria.stages.context import derive, heldout, named
 from noria.stages.loop import build_terms, describe, schedule, split
 from noria.trainers.rows import Row
 
 
-def source(sizes: dict[str, int], seed: int = 0) -> TaskSource:
-    return TaskSource({w: [Task(f"{w}{i}", w, "", "") for i in range(n)] for w, n in sizes.items()}, seed)
+def source(sizes: dict[str, int], seed: int = 0) -> Turns:
+    return Turns({w: [Task(f"{w}{i}", w, "", "") for i in range(n)] for w, n in sizes.items()}, seed)
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 7), min_size=1), st.integers(0, 9), st.integers(1, 3))

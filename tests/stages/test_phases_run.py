@@ -46,9 +46,9 @@ PHASES = {
     ),
     "shaped": (
         f'signal = "group_mean", {TWO}, loss = {{ clipped = {{}}, kl_ref = {{ coef = 0.01 }} }}, use = {{ '
-        'two_stage = { window = 4 }, overlong = { max_tokens = 60, buffer_tokens = 30 }, '
-        'kl_penalty = { coef = 0.01, estimator = "k1" } }',
-        "logp_diff/mean",
+        'two_stage = { threshold = 0.1 }, overlong = { max_tokens = 60, buffer_tokens = 30 }, '
+        'kl_penalty = { coef = 0.01, estimator = "k1" } }, validation = { every = 1, tasks = 2 }',
+        "validation/solved",
     ),
     "k1": (f'{ROUTED}, {TWO}, loss = {{ k1_pg = {{ kl_discount = 0.9 }} }}', "loss/k1_pg"),
     "divergences": (

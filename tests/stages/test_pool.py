@@ -13,7 +13,7 @@ from noria.core.codec import read_json_lines
 from noria.core.errors import EngineError
 from noria.core.recipe_phases import RlPhase
 from noria.core.types import Trajectory
-from noria.stages.actor import TaskSource
+from noria.sources.turns import Turns
 from noria.stages.checkpoint import Keeper, Origin
 from noria.stages.context import Context
 from noria.stages.loop import Phase
@@ -55,7 +55,7 @@ def test_the_loop_keeps_its_bound_on_staleness(pool, recipe, worlds, renderer, t
     )  # fmt: skip
     whole = Context(recipe, ctx.run, 1, taught.folder, worlds, renderer, pool)
     pool.load(weights(taught), 0, 1.0, whole.limits())
-    source = TaskSource({"ledger": tasks["ledger"]}, 3)
+    source = Turns({"ledger": tasks["ledger"]}, 3)
     with ctx.run.artifact("phase", resumable=True) as work:
         signal_of = GroupAdvantage(phase, worlds, {})
         keeper = Keeper(work, "phase", Origin("model", "data"))
@@ -97,7 +97,7 @@ def test_two_real_workers_train_as_one_does_and_a_death_loses_nothing(
         with ctx.run.artifact(name, resumable=True) as work:
             keeper = Keeper(work, name, Origin("model", "data"))
             # One label for all three: seeds of rollouts and of mini-batches derive from it.
-            source = TaskSource({"ledger": tasks["ledger"]}, 3)
+            source = Turns({"ledger": tasks["ledger"]}, 3)
             Phase(whole, work, phase, trainer, signal_of, source, "phase", keeper).run()
         found.append((seen, trainer.weights()))
     assert found[0][0] == found[1][0] == found[2][0] and len(found[0][0]) == 32

@@ -12,14 +12,16 @@ if TYPE_CHECKING:
 
 #: Signals that have a field of their own in a phase.
 OWN_FIELD = {
-    "tis": "tis_cap", "key_action": "credit.key_action", "dynamic": "max_refills", "hmpo": 'signal = "hmpo"',
+    "tis": "tis_cap", "key_action": "credit.key_action", "dynamic": "max_refills",
     "teacher_k1": 'signal = "teacher_k1"',
 }  # fmt: skip
 #: Kinds of phases that are named by `signal`. Every other name is an advantage's.
 KINDS = ("curated", "teacher_k1", "teacher", "joint", "hmpo")
 #: Those that compare no rewards of their own groups: their terms read teachers, or what HMPO pays.
 UNREWARDED = ("teacher_k1", "teacher", "hmpo")
-SLOTS = ("weight", "reward", "controller", "rollout", "view", "takeover", "rewrite")
+SLOTS = ("weight", "reward", "transform", "controller", "rollout", "view", "takeover", "rewrite")
+#: Slots that one signal of a phase may fill.
+SINGLE_SLOTS = ("transform", "rollout", "view", "takeover", "rewrite")
 #: Slots that need a teacher, and those that need rewards.
 TEACHER_SLOTS, REWARD_SLOTS = ("view", "takeover", "rewrite"), ("reward",)
 REFUSED_LOSSES = {
@@ -52,7 +54,7 @@ def check_use(phase: Sampled) -> None:
             raise ValueError(
                 f'use.{name} shapes rewards, which signal = "{phase.signal}" does not use - remove it'  # type: ignore[attr-defined]
             )
-        if slot in ("rollout", "view", "takeover", "rewrite") and slot in once:
+        if slot in SINGLE_SLOTS and slot in once:
             raise ValueError(
                 f"use may hold one signal of the slot {slot!r}: got {once[slot]!r} and {name!r} - remove one"
             )
@@ -70,6 +72,17 @@ def check_use(phase: Sampled) -> None:
     if "view" in once and "takeover" in once:
         raise ValueError(
             f"use.{once['view']} and use.{once['takeover']} both change what the student is trained on - remove one"
+        )
+
+
+def check_source(phase: Sampled) -> None:
+    """Raises ValueError where the phase does not measure what its task source needs."""
+    source = phase.task_source
+    name = source if isinstance(source, str) else str(source["type"])
+    if said("sources", name, "NEEDS_RATES") and phase.difficulty is None:
+        raise ValueError(
+            f"task_source = {name!r} orders tasks by their pass rate, which the phase does not measure - add "
+            "difficulty = {}, or difficulty = { low = 0.0, high = 1.0 } to keep all tasks"
         )
 
 
@@ -155,4 +168,8 @@ def _target(phase: Sampled, name: str, options: dict[str, Any]) -> None:
     if target is not None and target not in known:
         raise ValueError(
             f"use.{name}.target must be one of {', '.join(known)}: got {target!r}{registry.nearest(str(target), known)}"
+        )
+    if str(options.get("metric", "")).startswith("validation/") and phase.validation is None:
+        raise ValueError(
+            f"use.{name}.metric is measured by a validation, which the phase has not - add validation = {{}}"
         )

@@ -6,7 +6,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from noria.core.phase_checks import KINDS, check_advantage, check_auxiliary, check_losses, check_use, is_advantage
+from noria.core import named
+from noria.core.phase_checks import (
+    KINDS,
+    check_advantage,
+    check_auxiliary,
+    check_losses,
+    check_source,
+    check_use,
+    is_advantage,
+)
 from noria.core.recipe_tables import LossTable, OpenTable, Table, make_config
 
 #: The advantage where nothing else is said.
@@ -69,6 +78,16 @@ class Difficulty(Table):
         if self.low > self.high:
             raise ValueError(f"low must be <= high: got {self.low} and {self.high} - exchange them")
         return self
+
+
+class Validation(Table):
+    """How a phase measures its policy while it goes on: on held-out tasks that the gate does not use."""
+
+    every: int = Field(default=10, ge=1, description="steps from one to the next; the first is before the first step")
+    tasks: int = Field(default=32, ge=1, description="held-out tasks of each world, none of them the gate's")
+    rollouts: int = Field(
+        default=1, ge=1, description="rollouts of each task, at the phase's temperature and limited as its rollouts are"
+    )
 
 
 class SftPhase(Optimised):
@@ -155,9 +174,24 @@ class Sampled(Optimised):
     difficulty: Difficulty | None = Field(
         default=None, description="drop tasks that the first model of the phase always or never solves; None = keep all"
     )
+    task_source: named.Named = Field(
+        default="turns",
+        description="which task a group plays: one of `noria list sources`, or a table of its type and its options",
+    )
+    validation: Validation | None = Field(
+        default=None,
+        description="measure the policy on held-out tasks now and then; None = only where a signal needs it, then with "
+        "the table's defaults",
+    )
+
+    @field_validator("task_source")
+    @classmethod
+    def _source_is_there(cls, value: named.Named) -> named.Named:
+        return named.checked("task_source", "sources", value)
 
     @model_validator(mode="after")
     def _signals_fit(self) -> Self:
+        check_source(self)
         check_use(self)
         check_losses(self)
         return self

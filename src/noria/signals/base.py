@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from noria.core.config import Checked
+from noria.core.types import Outcome
 
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
@@ -83,11 +84,39 @@ class BatchWeight(Protocol):
 
 
 class Reward(Protocol):
-    """SLOT "reward": final rewards of one group [G] from the rewards so far; None is unknown and stays so."""
+    """SLOT "reward": final rewards of one finished group [G] from the rewards so far (a transform of the group).
+
+    None is unknown and stays so; what becomes None takes no part in the step.
+    """
 
     needs_reference: bool
 
     def shape(self, rewards: Sequence[float | None], group: Sequence[Played]) -> list[float | None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which groups of a step are trained on.
+
+    kept, dropped   indices of the groups with and without signal
+    refill          further groups to sample; 0 when the batch is full or nothing more may be drawn
+    capped          refills were allowed and did not suffice: the batch stays short
+    """
+
+    kept: tuple[int, ...]
+    dropped: tuple[int, ...]
+    refill: int
+    capped: bool
+
+
+class Transform(Protocol):
+    """SLOT "transform": chooses among a step's finished groups, after their final rewards; remembers nothing.
+
+    `teaches` says of each group sampled so far, in the order of admission, whether it has signal; `wanted` of those
+    make a full batch.
+    """
+
+    def __call__(self, teaches: Sequence[bool], wanted: int) -> Selection: ...
 
 
 class Controller(Protocol):
@@ -97,6 +126,61 @@ class Controller(Protocol):
 
     def value(self, step: int, steps: int, configured: float) -> float: ...
     def observe(self, facts: Mapping[str, float]) -> None: ...
+
+
+class Rollout(Protocol):
+    """SLOT "rollout": how a rollout begins and ends at a step. `expert_turns` is the length of the expert's episode of
+    its task (0 = there is none), `max_turns` the recipe's own bound."""
+
+    needs_expert: bool
+
+    def begin(self, step: int, expert_turns: int, max_turns: int) -> Begin: ...
+
+
+class View(Protocol):
+    """SLOT "view": the positions [N] of a rollout's tokens that the student is trained on, ascending."""
+
+    def keep(self, mask: Bools, roles: tuple[str, ...], seed: int) -> NDArray[np.int64]: ...
+
+
+class Takeover(Protocol):
+    """SLOT "takeover": the token from which on a teacher writes the rest; None = nowhere. `k1` is log pi - log pi_T."""
+
+    max_new_tokens: int
+
+    def start(self, k1: Floats, mask: Bools) -> int | None: ...
+
+
+class Rewrite(Protocol):
+    """SLOT "rewrite": asks the student to say its answer again, and decides what of that becomes a target."""
+
+    per_step: int
+    max_new_tokens: int
+
+    def ask(self, answer: str) -> str: ...
+    def accepts(
+        self, rewrite: Sequence[int], answer: Sequence[int], ended: bool, valid: bool, outcome: Outcome
+    ) -> bool: ...
+
+
+#: The metric that a validation of the phase gives: share of held-out tasks solved, none of them the gate's.
+VALIDATED = "validation/solved"
+
+
+@runtime_checkable
+class Observes(Protocol):
+    """A reward that hears what controllers hear; with `needs_validation` the phase must measure `VALIDATED`."""
+
+    needs_validation: bool
+
+    def observe(self, facts: Mapping[str, float]) -> None: ...
+
+
+@runtime_checkable
+class Reports(Protocol):
+    """A reward with metrics of its own over the groups that it has shaped since the last report."""
+
+    def report(self) -> dict[str, float]: ...
 
 
 @runtime_checkable

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pydantic import Field
 
-from noria.signals.base import SignalConfig
+from noria.signals.base import Selection, SignalConfig
 
 SLOT = "transform"
 SOURCE = "DAPO 2503.14476"
@@ -17,23 +16,10 @@ class Config(SignalConfig):
     """How long to look for groups with signal; a phase gives its own `max_refills`."""
 
     max_refills: int = Field(
-        ge=0, description="Times a full batch of groups may be drawn again before the step trains on what there is."
+        ge=0,
+        description="Times a full batch of groups may be drawn again before the step trains on what there is.",
+        examples=[2],
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which groups of a step are trained on.
-
-    kept, dropped   indices of the groups with and without signal
-    refill          further groups to sample; 0 when the batch is full or nothing more may be drawn
-    capped          refills were allowed and did not suffice: the batch stays short
-    """
-
-    kept: tuple[int, ...]
-    dropped: tuple[int, ...]
-    refill: int
-    capped: bool
 
 
 class Dynamic:

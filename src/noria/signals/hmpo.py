@@ -51,6 +51,7 @@ class Hmpo:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self._seen: list[HmpoGroup] = []
 
     def __call__(self, rewards: Sequence[float | None], lengths: Sequence[int], truncated: Sequence[bool]) -> HmpoGroup:
         """Score one group [G].
@@ -82,7 +83,13 @@ class Hmpo:
     def shape(self, rewards: Sequence[float | None], group: Sequence[Played]) -> list[float | None]:
         """The same as a group reward; a group without a correct rollout becomes unknown, so that it is dropped."""
         paid = self(rewards, [played.length for played in group], [played.truncated for played in group])
+        self._seen.append(paid)
         return [None] * len(group) if paid.drop else list(paid.rewards)
+
+    def report(self) -> dict[str, float]:
+        """`diagnose` of the groups shaped since the last report."""
+        seen, self._seen = self._seen, []
+        return diagnose(seen)
 
     def _token_reward(self, length: int, budget: float) -> float:
         paid = length < budget or (self.config.boundary == "inclusive" and length <= budget)

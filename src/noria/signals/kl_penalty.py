@@ -17,9 +17,10 @@ SOURCE = "InstructGPT 2203.02155; estimators: Schulman, Approximating KL diverge
 class Config(SignalConfig):
     """How much, and by which estimator. A reward is no loss: here all three estimate the same KL."""
 
-    coef: float = Field(gt=0, description="Reward per nat (HMPO's launcher: 0.001).")
+    coef: float = Field(gt=0, description="Reward per nat (HMPO's launcher: 0.001).", examples=[0.1])
     estimator: Literal["k1", "k2", "k3"] = Field(
-        description="k1: log mu - log pi_ref (unbiased). k2: half its square (biased). k3: unbiased and never negative."
+        description="k1: log mu - log pi_ref (unbiased). k2: half its square (biased). k3: unbiased and never below 0.",
+        examples=["k3"],
     )
     log_ratio_bound: float = Field(default=20.0, gt=0, description="Numerical guard of k3: |log ratio| is cut here.")
 

@@ -16,8 +16,11 @@ SOURCE = "TT-OPD 2605.02943, monotone phase-out of distillation"
 class Config(SignalConfig):
     """Which metric, which bound."""
 
-    target: str = Field(description="alpha, beta, or a loss term of the phase.")
-    metric: str = Field(description="Metric of a step as in metrics.jsonl, for example distill/k1/ledger or entropy.")
+    target: str = Field(description="alpha, beta, or a loss term of the phase.", examples=["alpha"])
+    metric: str = Field(
+        description="Metric of a step as in metrics.jsonl, for example distill/k1/ledger or entropy.",
+        examples=["entropy"],
+    )
     above: float | None = Field(default=None, description="Latch when the metric is greater; None = not watched.")
     below: float | None = Field(default=None, description="Latch when the metric is less; None = not watched.")
     floor: float = Field(default=0.0, ge=0, description="Coefficient from the next step on; 0 = off.")

@@ -15,8 +15,8 @@ SOURCE = "schedules of alpha and beta are left open by the MOPD report; a straig
 class Config(SignalConfig):
     """What moves where, and by when."""
 
-    target: str = Field(description="alpha, beta, or a loss term of the phase.")
-    end: float = Field(ge=0, description="Value at the end; 0 switches the part off.")
+    target: str = Field(description="alpha, beta, or a loss term of the phase.", examples=["alpha"])
+    end: float = Field(ge=0, description="Value at the end; 0 switches the part off.", examples=[0.0])
     steps: int | None = Field(default=None, ge=1, description="Steps that it takes; None = the phase's.")
 
 

@@ -16,10 +16,12 @@ class Config(SignalConfig):
     """Where it begins and how much it takes."""
 
     max_tokens: int = Field(
-        gt=0, description="Generated tokens from which the whole penalty is due, observations excluded."
+        gt=0,
+        description="Generated tokens from which the whole penalty is due, observations excluded.",
+        examples=[20],
     )
     buffer_tokens: int = Field(
-        gt=0, description="Tokens before max_tokens over which the penalty grows (DAPO: 4096 of 20480)."
+        gt=0, description="Tokens before max_tokens over which the penalty grows (DAPO: 4096 of 20480).", examples=[10]
     )
     penalty: float = Field(default=1.0, gt=0, description="Taken from the reward at max_tokens and beyond (DAPO: 1).")
 

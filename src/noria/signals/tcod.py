@@ -16,7 +16,8 @@ class Config(SignalConfig):
     """Which end the curriculum begins at, and how fast it goes."""
 
     direction: Literal["front", "back"] = Field(
-        description="front: at most d = 1 + step // every turns. back: the expert plays all but the last d turns."
+        description="front: at most d = 1 + step // every turns. back: the expert plays all but the last d turns.",
+        examples=["front", "back"],
     )
     every: int = Field(default=6, ge=1, description="Steps per turn of depth (TCOD: 6 for front, 5 for back).")
 

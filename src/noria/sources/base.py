@@ -42,6 +42,19 @@ class TaskSource(Protocol):
     def restore(self, state: Mapping[str, Any]) -> None: ...
 
 
+class Unmoved:
+    """Base of sources that learn nothing: the number of a group decides its task."""
+
+    def observe(self, group: int, outcomes: Sequence[Outcome]) -> None:
+        """Nothing is learnt from outcomes."""
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """There is nothing to restore."""
+
+
 class SourceConfig(Checked):
     """Frozen, and refuses keys it does not know."""
 

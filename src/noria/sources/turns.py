@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from noria.core.seeds import derive
-from noria.core.types import Outcome, Task
-from noria.sources.base import Given, SourceConfig, place
+from noria.core.types import Task
+from noria.sources.base import Given, SourceConfig, Unmoved, place
 
 SLOT = "task_source"
 SOURCE = "MOPD report: domains mixed strictly 1:1"
@@ -19,8 +18,8 @@ class Config(SourceConfig):
     """Nothing to set."""
 
 
-class Turns:
-    """Built source. The number of a group and the seed decide its task; nothing is remembered."""
+class Turns(Unmoved):
+    """Built source."""
 
     def __init__(self, tasks: Mapping[str, Sequence[Task]], seed: int) -> None:
         self.tasks, self.seed = tasks, seed
@@ -30,15 +29,6 @@ class Turns:
         world, epoch, at = place(group, self.tasks)
         order = np.random.default_rng(derive(self.seed, world, epoch)).permutation(len(self.tasks[world]))
         return self.tasks[world][int(order[at])]
-
-    def observe(self, group: int, outcomes: Sequence[Outcome]) -> None:
-        """Nothing is learnt from outcomes."""
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """There is nothing to restore."""
 
 
 def build(config: Config, given: Given) -> Turns:

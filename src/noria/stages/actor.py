@@ -1,4 +1,4 @@
-"""What samples while the learner trains: the order of tasks, and the workers with what they owe.
+"""What samples while the learner trains: the workers with what they owe.
 
 Groups are numbered as they are admitted; a number decides the task, the seeds and the worker.
 """
@@ -9,29 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from noria.core.errors import EngineError, UserError
-from noria.core.types import Task, Trajectory
+from noria.core.types import Trajectory
+from noria.sources.base import TaskSource
 from noria.stages.context import Context, derive
 from noria.stages.roller import Job
 from noria.stages.worker import Load, Loaded
 
-
-class TaskSource:
-    """Group numbers to tasks: worlds strictly in turn, each world's tasks shuffled anew every epoch."""
-
-    def __init__(self, tasks: Mapping[str, Sequence[Task]], seed: int) -> None:
-        self.worlds = list(tasks)
-        self.tasks, self.seed = tasks, seed
-
-    def task(self, group: int) -> Task:
-        """The task of group `group`: the same in every run with this seed."""
-        turn, which = divmod(group, len(self.worlds))
-        world = self.worlds[which]
-        epoch, at = divmod(turn, len(self.tasks[world]))
-        order = np.random.default_rng(derive(self.seed, world, epoch)).permutation(len(self.tasks[world]))
-        return self.tasks[world][int(order[at])]
+#: First letters of the ids of jobs: those of groups, and those that belong to none.
+GROUPED, APART = "g", "v"
 
 
 def _unchanged(job: Job) -> Job:
@@ -54,6 +40,8 @@ class Actor:
     admitted: int = 0
     deaths: dict[int, int] = field(default_factory=dict)
     finished: dict[int, dict[int, Trajectory]] = field(default_factory=dict)
+    #: what was asked for apart from the groups, by job
+    answers: dict[str, Trajectory] = field(default_factory=dict)
     owed: dict[str, Job] = field(default_factory=dict)
     retried: dict[str, int] = field(default_factory=dict)
     weights: Load | None = None
@@ -66,7 +54,7 @@ class Actor:
         while self.admitted < upto:
             task = self.source.task(self.admitted)
             for k in range(self.rollouts):
-                key = f"g{self.admitted}/{k}"
+                key = f"{GROUPED}{self.admitted}/{k}"
                 jobs.append(self.shape(Job(key, task, derive(self.seed, self.admitted, k))))
             self.admitted += 1
         if jobs:
@@ -88,6 +76,22 @@ class Actor:
                 if worker != mine:
                     self.listen(worker, 0)
         return [t for _, t in sorted(self.finished.pop(group).items())]
+
+    def ask(self, jobs: Sequence[Job]) -> list[Trajectory]:
+        """Rollouts that belong to no group, under the weights that the workers have; in the order of the jobs.
+
+        Their ids are `APART`, a number that decides the worker, "/" and which of its jobs it is.
+        """
+        self.owed |= {job.id: job for job in jobs}
+        self._send(jobs)
+        for job in jobs:
+            while job.id not in self.answers:
+                mine = self._of(place(job.id)[0])
+                self.listen(mine, None)
+                for worker in range(self.workers):
+                    if worker != mine:
+                        self.listen(worker, 0)
+        return [self.answers.pop(job.id) for job in jobs]
 
     def listen(self, worker: int, timeout_s: float | None) -> None:
         """Take in what a worker has to say."""
@@ -125,6 +129,9 @@ class Actor:
             self.owed[job.id] = job
             self._send([job])
             return
+        if job.id.startswith(APART):
+            self.answers[job.id] = message
+            return
         group, k = place(job.id)
         self.finished.setdefault(group, {})[k] = message
 
@@ -159,8 +166,8 @@ class Actor:
 
 
 def place(id: str) -> tuple[int, int]:
-    """The group of a job, and which of the group's rollouts it is."""
-    group, k = id.removeprefix("g").split("/")
+    """The number of a job's group, and which of the group's rollouts it is."""
+    group, k = id[1:].split("/")
     return int(group), int(k)
 
 

@@ -1,23 +1,41 @@
 """What a phase's `use` table adds: token weights, rewards, controllers, how rollouts begin, views, takeovers, rewrites.
 
-Each is one file of `signals/` that fills one slot. Here they are built and called; nothing here knows one by name.
+Each is one file of `signals/` that fills one slot. Here they are built and called; nothing here knows one by name. So
+are the phase's source of tasks and what chooses among its groups.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from noria.core import registry
+from noria.core import named, registry
 from noria.core.phase_checks import said
-from noria.core.recipe_phases import JointPhase, Sampled
-from noria.core.types import Trajectory
-from noria.signals.base import BatchWeight, Floats, Stateful, Tokens
+from noria.core.recipe_phases import JointPhase, Sampled, Validation
+from noria.core.types import Task, Trajectory
+from noria.signals import dynamic
+from noria.signals.base import (
+    BatchWeight,
+    Controller,
+    Floats,
+    Observes,
+    Reward,
+    Rewrite,
+    Rollout,
+    Stateful,
+    Takeover,
+    Tokens,
+    Transform,
+    View,
+)
 from noria.signals.tis import Config as TisConfig
 from noria.signals.tis import Tis
+from noria.sources.base import Given, TaskSource
 from noria.stages.roller import Job
 from noria.trainers.entropy import entropies
 from noria.trainers.local import LocalTrainer
@@ -46,10 +64,16 @@ class Hooks:
             built = module.build(module.Config(**table.options))
             self.by_name[name] = built
             slots.setdefault(module.SLOT, []).append(built)
-        self.weights, self.rewards = slots.get("weight", []), slots.get("reward", [])
-        self.controllers = slots.get("controller", [])
-        self.rollout, self.view, self.takeover, self.rewrite = (
-            slots[slot][0] if slot in slots else None for slot in ("rollout", "view", "takeover", "rewrite")
+        self.weights: list[Any] = slots.get("weight", [])
+        self.rewards: list[Reward] = slots.get("reward", [])
+        self.controllers: list[Controller] = slots.get("controller", [])
+        single = {slot: built[0] for slot, built in slots.items()}
+        self.rollout: Rollout | None = single.get("rollout")
+        self.view: View | None = single.get("view")
+        self.takeover: Takeover | None = single.get("takeover")
+        self.rewrite: Rewrite | None = single.get("rewrite")
+        self.transform: Transform = single.get("transform") or dynamic.build(
+            dynamic.Config(max_refills=phase.max_refills)
         )
         self.wants_experts = self.rollout is not None and self.rollout.needs_expert
         self.tis = Tis(TisConfig(cap=phase.tis_cap)) if phase.tis_cap > 0 else None
@@ -69,9 +93,12 @@ class Hooks:
         return {name: value * factor[str(self.families[name])] for name, value in values.items()}
 
     def observe(self, facts: Mapping[str, float]) -> None:
-        """The metrics of a step that is over."""
+        """The metrics of a step that is over, or of a validation before a step."""
         for controller in self.controllers:
             controller.observe(facts)
+        for reward in self.rewards:
+            if isinstance(reward, Observes):
+                reward.observe(facts)
 
     def job(self, job: Job, step: int) -> Job:
         """The job as the phase wants it at this step."""
@@ -120,6 +147,34 @@ class Hooks:
     def restore(self, state: Mapping[str, Any]) -> None:
         for name, saved in state.items():
             self.by_name[name].restore(saved)
+
+
+def selection_of(phase: Sampled) -> Transform:
+    """What chooses among a step's groups: what the phase uses, else dynamic sampling."""
+    return Hooks(phase).transform
+
+
+def validation_of(phase: Sampled) -> Validation | None:
+    """How the phase validates: as it says, or with the defaults where a signal needs it."""
+    needed = any(isinstance(reward, Observes) and reward.needs_validation for reward in Hooks(phase).rewards)
+    return phase.validation or (Validation() if needed else None)
+
+
+def source_of(phase: Sampled, tasks: Mapping[str, Sequence[Task]], seed: int, rates: Path) -> TaskSource:
+    """The phase's source of tasks. `rates` is the file of pass rates, which is there where the phase measures them.
+
+    Raises:
+        UserError: the source needs what is not there.
+    """
+    module, config = named.configured("sources", phase.task_source)
+    measured = json.loads(rates.read_text(encoding="utf-8")) if rates.exists() else {}
+    built: TaskSource = module.build(config, Given(tasks, seed, phase.steps * phase.prompts_per_step, measured))
+    return built
+
+
+def drawn_anew(phase: Sampled) -> list[object]:
+    """What besides tasks and seeds decides the tasks that a phase draws; nothing under the default."""
+    return [] if phase.task_source == "turns" else [phase.task_source]
 
 
 def _compares(weight: Any) -> bool:

@@ -29,11 +29,13 @@ from noria.core.recipe_phases import Optimised, Sampled
 from noria.core.store import Artifact
 from noria.core.types import Trajectory
 from noria.losses.base import Loss
-from noria.signals import dynamic
-from noria.stages.actor import Actor, TaskSource, workers_for
+from noria.sources.base import TaskSource
+from noria.stages.actor import Actor, workers_for
 from noria.stages.checkpoint import Keeper
 from noria.stages.context import Context, derive
+from noria.stages.hooks import selection_of
 from noria.stages.signals import Signal
+from noria.stages.validate import Validator
 from noria.trainers.local import BadStep, LocalTrainer
 from noria.trainers.rows import Row
 
@@ -53,6 +55,7 @@ class Phase:
     source: TaskSource
     label: str
     keeper: Keeper
+    validator: Validator | None = None
 
     def run(self) -> None:
         """Train for `config.steps` steps from where the saved state stands.
@@ -71,6 +74,7 @@ class Phase:
         terms = build_terms(c)
         while step < c.steps:
             began = time.monotonic()
+            validated = self._validate(actor, step)
             coefficients = self.signal.begin(step)
             actor.shape = partial(self.signal.job, step=step)
             ahead = (1 + c.max_staleness) * c.prompts_per_step
@@ -87,11 +91,12 @@ class Phase:
             step += 1
             consumed += [[g, self.source.task(g).id] for g in groups]
             actor.load(self.trainer.weights(), step, c.temperature)
-            facts |= {"time/wait": waited, "time/step": time.monotonic() - began}
+            facts |= {**validated, "time/wait": waited, "time/step": time.monotonic() - began}
             row: dict[str, float | int | str] = {"phase": self.label, "step": step, **facts}
             self.keeper.save(
                 step, self.trainer.state(), row,
                 signal=self.signal.state(), cursor=cursor, consumed=consumed, actor=actor.state(),
+                source=self.source.state(),
             )  # fmt: skip
             ctx.run.metrics(row | {"time/step": time.monotonic() - began})
             self.work.progress(step, c.steps, reward=round(facts["reward/mean"], 3))
@@ -102,7 +107,7 @@ class Phase:
     def _collect(self, actor: Actor, cursor: int, ahead: int) -> tuple[list[Row], list[int], dict[str, float]]:
         """Consume groups in order until enough of them teach something, or the cap of refills is reached."""
         c = self.config
-        choose = dynamic.build(dynamic.Config(max_refills=c.max_refills))
+        choose = selection_of(c)
         made: list[list[Row]] = []
         rollouts: list[Trajectory] = []
         chosen = choose([], c.prompts_per_step)
@@ -111,11 +116,20 @@ class Phase:
             actor.admit(max(group + 1, cursor + ahead))
             finished = actor.take(group)
             rollouts += finished
+            self.source.observe(group, [t.outcome for t in finished])
             made.append(self.signal.rows(group, finished))
             chosen = choose([bool(rows) for rows in made], c.prompts_per_step)
         facts = describe(rollouts, len(made), len(chosen.kept), self._version_now(actor))
         rows = [row for group in chosen.kept for row in made[group]]
         return rows, list(range(cursor, cursor + len(made))), facts | {"refill/capped": float(chosen.capped)}
+
+    def _validate(self, actor: Actor, step: int) -> dict[str, float]:
+        """Measure the policy that the step begins with, where it is time; a continued phase measures it again."""
+        if self.validator is None or not self.validator.due(step):
+            return {}
+        found = self.validator.measure(actor.ask)
+        self.signal.observe(found)
+        return found
 
     def _located(self, fault: BadStep, step: int, groups: Sequence[int]) -> BadStep:
         """The fault with its step, and its groups with their tasks."""
@@ -177,6 +191,7 @@ class Phase:
         if state is not None:
             self.trainer.restore(state["trainer"])
             self.signal.restore(state["signal"])
+            self.source.restore(state.get("source", {}))
         self.ctx.pool.reset()
         step = 0 if state is None else state["step"]
         actor.load(self.trainer.weights(), step, self.config.temperature)

@@ -26,7 +26,7 @@ from noria.core.recipe_phases import (
 from noria.core.types import Trajectory
 from noria.losses.base import Batch, teacher_top
 from noria.signals import hmpo
-from noria.signals.base import Floats, Played
+from noria.signals.base import Floats, Played, Reports
 from noria.signals.key_action import Config as KeyActionConfig
 from noria.signals.key_action import KeyActionWeight
 from noria.stages import rows as rows_of
@@ -95,6 +95,7 @@ class GroupAdvantage:
         self.credit = KeyActionWeight(KeyActionConfig(kappa=kappa))
         self.worlds, self.key_kinds, self.bank = worlds, key_kinds, bank
         self.hooks = hooks or Hooks(phase)
+        self.shapers = list(self.hooks.rewards)
         self.refers = needs_reference(phase)
 
     def begin(self, step: int) -> dict[str, float]:
@@ -106,15 +107,15 @@ class GroupAdvantage:
     def rewards(self, rollouts: Sequence[Trajectory]) -> list[float | None]:
         """The verifier's rewards, shaped by what the phase uses; None where unknown."""
         rewards = [t.outcome.reward for t in rollouts]
-        if self.hooks.rewards:
+        if self.shapers:
             group = self._played(rollouts)
-            for shaper in self.hooks.rewards:
+            for shaper in self.shapers:
                 rewards = shaper.shape(rewards, group)
         return rewards
 
     def _played(self, rollouts: Sequence[Trajectory]) -> list[Played]:
         rows = [rows_of.sampled(t, 0) for t in rollouts]
-        if any(shaper.needs_reference for shaper in self.hooks.rewards):
+        if any(shaper.needs_reference for shaper in self.shapers):
             assert self.bank is not None
             self.bank.refer(rows)
         out = []
@@ -172,7 +173,14 @@ class GroupAdvantage:
         if self.refers:
             assert self.bank is not None
             self.bank.refer(rows)
-        return self.hooks.weigh(rows, "rl")
+        return self.report() | self.hooks.weigh(rows, "rl")
+
+    def report(self) -> dict[str, float]:
+        """Metrics of the rewards' own."""
+        found: dict[str, float] = {}
+        for shaper in self.shapers:
+            found |= shaper.report() if isinstance(shaper, Reports) else {}
+        return found
 
     def observe(self, facts: Mapping[str, float]) -> None:
         self.hooks.observe(facts)
@@ -189,19 +197,7 @@ class Efficiency(GroupAdvantage):
 
     def __init__(self, phase: EfficiencyPhase, hooks: Hooks | None = None, bank: ModelBank | None = None) -> None:
         super().__init__(phase, {}, {}, hooks, bank)
-        self.pay = hmpo.Hmpo(hmpo.Config(lam=phase.offset, boundary=phase.boundary))
-        self.seen: list[hmpo.HmpoGroup] = []
-
-    def rewards(self, rollouts: Sequence[Trajectory]) -> list[float | None]:
-        lengths = [t.record.action_tokens for t in rollouts]
-        paid = self.pay([t.outcome.reward for t in rollouts], lengths, [t.stop == "token_limit" for t in rollouts])
-        self.seen.append(paid)
-        return [None] * len(rollouts) if paid.drop else list(paid.rewards)
-
-    def prepare(self, rows: list[Row]) -> dict[str, float]:
-        metrics = hmpo.diagnose(self.seen)
-        self.seen = []
-        return metrics | super().prepare(rows)
+        self.shapers.append(hmpo.build(hmpo.Config(lam=phase.offset, boundary=phase.boundary)))
 
 
 class Joint:
@@ -241,7 +237,9 @@ class Joint:
         (self.opd if self.hooks.alpha else self.rl).foresee(rows)
 
     def prepare(self, rows: list[Row]) -> dict[str, float]:
-        return self.opd.prepare(rows) if self.hooks.alpha else self.rl.prepare(rows)
+        if not self.hooks.alpha:
+            return self.rl.prepare(rows)
+        return self.rl.report() | self.opd.prepare(rows)
 
     def observe(self, facts: Mapping[str, float]) -> None:
         self.hooks.observe(facts)

@@ -23,17 +23,18 @@ from noria.core.recipe_phases import (
 )
 from noria.core.types import Trajectory
 from noria.stages import rows as rows_of
-from noria.stages.actor import TaskSource
 from noria.stages.analyze import load_analyses
 from noria.stages.checkpoint import STATE, Keeper, Origin, of_model, of_rows, of_tasks
 from noria.stages.context import Context, derive, load_trajectories
 from noria.stages.curate import HeldOut
 from noria.stages.datasets import load_rows
 from noria.stages.hint import world_kinds
+from noria.stages.hooks import drawn_anew, source_of
 from noria.stages.loop import Phase as Loop
 from noria.stages.loop import build_terms, schedule
 from noria.stages.pair import load_pairs
-from noria.stages.teach import of_fitting_difficulty, signal_of, trainer_of
+from noria.stages.teach import RATES, of_fitting_difficulty, signal_of, trainer_of
+from noria.stages.validate import validator_of
 from noria.trainers.local import LocalTrainer
 from noria.trainers.rows import Row
 
@@ -127,12 +128,13 @@ def make(ctx: Context, name: str, phase: Phase, base: Path, worlds: Sequence[str
             work.count_in(tasks=sum(map(len, drawn.values())))
             tasks = of_fitting_difficulty(ctx, work, name, phase, base, drawn)
             order, rollouts = ctx.seed(name, "order"), ctx.seed(artifact)
-            data = of_tasks(tasks, order, rollouts, phase.rollouts_per_prompt)
+            data = of_tasks(tasks, order, rollouts, phase.rollouts_per_prompt, *drawn_anew(phase))
             keeper = Keeper(work, artifact, Origin(model, data))
             if isinstance(phase, RlPhase) and phase.sft_steps:
                 _warm_start(ctx, trainer, phase, worlds, work.path, artifact)
             signal = signal_of(ctx, work, name, phase, base, trainer, routes, tasks, key_kinds(ctx))
-            Loop(ctx, work, phase, trainer, signal, TaskSource(tasks, order), artifact, keeper).run()
+            source = source_of(phase, tasks, order, work.path / RATES)
+            Loop(ctx, work, phase, trainer, signal, source, artifact, keeper, validator_of(ctx, phase, worlds)).run()
         trainer.save(work.path, base)
 
 
