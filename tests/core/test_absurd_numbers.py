@@ -77,6 +77,18 @@ def test_every_number_is_finite(field: tuple[str, type[BaseModel], str], value: 
     assert field[2] in faults(field[1], field[2], value)
 
 
+@given(st.sampled_from(NUMBERS), st.floats(2e9, 1e308), st.sampled_from([1.0, -1.0]))
+@settings(max_examples=400, deadline=None, derandomize=True)
+def test_no_number_is_absurd(field: tuple[str, type[BaseModel], str], value: float, sign: float) -> None:
+    assert field[2] in faults(field[1], field[2], sign * value)
+
+
+@given(st.sampled_from(NUMBERS), st.floats(5e-324, 1e-31))
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_no_number_is_next_to_nothing(field: tuple[str, type[BaseModel], str], value: float) -> None:
+    assert field[2] in faults(field[1], field[2], value)
+
+
 RECIPE = """
 name = "numbers"
 [teachers]
@@ -136,6 +148,24 @@ def test_options_of_plug_ins_are_finite(tmp_path: Path, key: str, value: str) ->
     file.write_text(RECIPE, encoding="utf-8")
     with pytest.raises(UserError, match=f"{key} must be a finite number: got {value}"):
         load([file], [f"{key}={value}"])
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("phase.grow.lr=1e30", "phase.grow.lr must be at most 1000000: got 1e+30 - lower it"),
+        ("phase.grow.temperature=1e-40", "phase.grow.temperature must be 0, or at least 1e-30 away from it: got 1e-40"),
+        ("phase.grow.loss.clipped.coef=-1e30", "phase.grow.loss.clipped.coef must be at least -1000000000: got -1e+30"),
+        ("phase.grow.loss.clipped.dual_clip=1e30", "phase.grow.loss.clipped.dual_clip must be at most 1000000000"),
+        ("phase.distill.teacher_weights={slow = 1e30}", "phase.distill.teacher_weights must be at most 1000000: got"),
+    ],
+)
+def test_numbers_with_a_point_are_bounded_too(tmp_path: Path, change: str, told: str) -> None:
+    file = tmp_path / "numbers.toml"
+    file.write_text(RECIPE, encoding="utf-8")
+    with pytest.raises(UserError) as fault:
+        load([file], [change])
+    assert told in str(fault.value)
 
 
 def test_where_infinity_is_meant_it_survives_being_saved(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,9 +24,10 @@ from noria.models.checkpointing import Mode, recompute
 from noria.models.load import Dtype, backbone, head_weight, load_model
 from noria.models.traits import probe
 from noria.trainers.blame import BadStep as BadStep
-from noria.trainers.blame import bad_step, is_bad
+from noria.trainers.blame import bad_step, is_bad, unusual
 from noria.trainers.channels import Views
 from noria.trainers.forward import Forward, Kept
+from noria.trainers.generate import continued
 from noria.trainers.packing import Micro, micro_batches
 from noria.trainers.precision import Masters, Moments, adamw
 from noria.trainers.rows import Row, batch_of, trained_positions, with_states
@@ -70,6 +71,15 @@ class Config(Checked):
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """What a pass over a global batch found: its metrics, rows of micro-batches that are ill, the gradient norm."""
+
+    metrics: dict[str, float]
+    suspects: list[int]
+    norm: torch.Tensor
+
+
 class LocalTrainer:
     """See the module.
 
@@ -86,6 +96,10 @@ class LocalTrainer:
         # Where a layer carries state along the line, each row has a line of its own.
         self._line_tokens = config.line_tokens if self.traits.packs else 0
         self._kept: Kept | None = None
+
+    def use_threads(self, n: int) -> None:
+        """Let torch work with so many threads from here on."""
+        torch.set_num_threads(n)
 
     def configure(self, lr: float, betas: tuple[float, float], weight_decay: float, grad_norm: float) -> None:
         """Start a fresh AdamW; `grad_norm` 0 leaves gradients unclipped."""
@@ -165,6 +179,20 @@ class LocalTrainer:
             micros = micro_batches(rows, self._line_tokens, tokens)
             passes = (self._forward(rows, micro, temperature) for micro in micros)
         del kept  # its pass may go as soon as it is used
+        found = self._gradients(rows, terms, coefficients, temperature, annotate, passes)
+        if is_bad(found.metrics) or not torch.isfinite(found.norm):
+            fault = self._fault(found, rows, terms, coefficients, temperature, annotate)
+            self.optimiser.zero_grad(set_to_none=True)
+            raise fault
+        found.metrics["grad_norm"] = self._apply(found.norm)
+        return found.metrics
+
+    def _gradients(
+        self, rows: Sequence[Row], terms: Mapping[str, Loss], coefficients: Mapping[str, float], temperature: float,
+        annotate: Callable[[Batch], Batch] | None, passes: Iterable[Forward], until_bad: bool = False,
+    ) -> Gradients:  # fmt: skip
+        """Gradients of a global batch, left in the parameters; with `until_bad` no further than the first bad ones."""
+        assert self.optimiser is not None
         segments = range(len(rows))
         counts = denominators(rows)
         views = Views(rows, terms, counts)
@@ -187,17 +215,36 @@ class LocalTrainer:
             mean_entropy = (entropy.detach() * batch.mask).sum() / counts.action_tokens.clamp(min=1)
             parts.append(metrics | {"entropy": mean_entropy})
             members.append([place.row for place in micro.places])
-        merged, trained = merge_metrics(parts), self._masters.trained
-        total = torch.nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])
-        if is_bad(merged) or not torch.isfinite(total):
-            suspects = sorted(i for part, rs in zip(parts, members, strict=True) if is_bad(part) for i in rs)
-            named = zip((name for name, p in self.model.named_parameters() if p.requires_grad), trained, strict=True)
-            parameters = [(name, p, p.grad) for name, p in named]
-            fault = bad_step(merged, parameters, rows, suspects, lambda: self.score(rows, temperature))
-            self.optimiser.zero_grad(set_to_none=True)
-            raise fault
-        merged["grad_norm"] = self._apply(total)
-        return merged
+            if until_bad and not torch.isfinite(self._gradient_norm()):
+                return Gradients(merge_metrics(parts), members[-1], self._gradient_norm())
+        suspects = sorted(i for part, rs in zip(parts, members, strict=True) if is_bad(part) for i in rs)
+        return Gradients(merge_metrics(parts), suspects, self._gradient_norm())
+
+    def _gradient_norm(self) -> torch.Tensor:
+        return torch.nn.utils.get_total_norm([p.grad for p in self._masters.trained if p.grad is not None])
+
+    def _fault(
+        self, found: Gradients, rows: Sequence[Row], terms: Mapping[str, Loss], coefficients: Mapping[str, float],
+        temperature: float, annotate: Callable[[Batch], Batch] | None,
+    ) -> BadStep:  # fmt: skip
+        """Where a step that is not finite came from. Gradients alone are sought again, term by term, line by line."""
+        assert self.optimiser is not None
+        names = [name for name, p in self.model.named_parameters() if p.requires_grad]
+        kept = [(name, p, p.grad) for name, p in zip(names, self._masters.trained, strict=True)]
+        alone: dict[str, list[int]] = {}
+        if not is_bad(found.metrics) and all(bool(torch.isfinite(p).all()) for _, p, _ in kept):
+            for name in (name for name in terms if coefficients[name]):
+                micros = micro_batches(rows, self._line_tokens, 1)
+                passes = (self._forward(rows, micro, temperature) for micro in micros)
+                one = {other: coefficients[other] if other == name else 0.0 for other in terms}
+                again = self._gradients(rows, terms, one, temperature, annotate, passes, until_bad=True)
+                if not torch.isfinite(again.norm):
+                    alone[name] = again.suspects
+        odd = unusual(
+            self.optimiser.param_groups[0]["lr"], temperature, coefficients,
+            (self.config.lora_alpha, self.config.lora_rank),
+        )  # fmt: skip
+        return bad_step(found.metrics, kept, rows, found.suspects, lambda: self.score(rows, temperature), alone, odd)
 
     def joined(self, batch: Batch, micro: Micro, temperature: float) -> Batch:
         """The batch with what trains beside this model, see `trainers.auxiliary`."""
@@ -243,6 +290,12 @@ class LocalTrainer:
             micro.source.to(device),
         )  # fmt: skip
         return logp.cpu(), entropy.cpu()
+
+    def continued(
+        self, ids: Sequence[int], max_new: int, end_ids: Sequence[int], temperature: float, seed: int
+    ) -> list[int]:
+        """What the model says after `ids`, see `trainers.generate`."""
+        return continued(self.model, ids, max_new, end_ids, temperature, seed)
 
     def weights(self) -> bytes:
         """The model's tensors as safetensors bytes, tied ones once, an adapter merged in."""
