@@ -11,6 +11,9 @@ from noria.core import registry
 from noria.core.protocols import Episode, Sandbox
 from noria.core.types import Observation, Outcome, Task
 
+#: Episodes act in threads of the worker.
+BLOCKING = True
+
 
 class Config(BaseModel):
     """Which world, and how slow."""

@@ -37,6 +37,8 @@ class Actor:
     rollouts: int
     seed: int
     workers: int = 1
+    #: whether rollouts must depend on no clock
+    ordered: bool = True
     admitted: int = 0
     deaths: dict[int, int] = field(default_factory=dict)
     finished: dict[int, dict[int, Trajectory]] = field(default_factory=dict)
@@ -63,7 +65,7 @@ class Actor:
 
     def load(self, weights: bytes, version: int, temperature: float) -> None:
         """Give every worker new weights; they take effect between two decoding steps."""
-        self.weights = Load(weights, version, temperature, self.ctx.limits())
+        self.weights = Load(weights, version, temperature, self.ctx.limits(), self.ordered)
         for worker in range(self.workers):
             self._tell(worker, self.weights)
 

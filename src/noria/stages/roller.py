@@ -4,15 +4,17 @@
                                                     ▲                                  │
                                                     └────────── the observation ───────┘
 
-The loop is one thread in lockstep with its engine: worlds answer between two decoding steps. Nothing in it depends
-on timing, so the same jobs give the same trajectories. The same code serves training, evaluation and replay.
+The loop is one thread in lockstep with its engine: worlds answer between two decoding steps. Worlds whose tools keep
+one waiting answer in threads while the engine decodes the others (`stages.errands`). Nothing depends on timing, unless
+errands are told so, and the same jobs give the same trajectories. The same code serves training, evaluation and replay.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from noria.core.errors import SandboxError, boundary
@@ -27,6 +29,7 @@ from noria.core.types import (
     Trajectory,
     Turn,
 )
+from noria.stages.errands import Errands, Then
 from noria.tokens.record import RecordBuilder
 from noria.tokens.renderer import Renderer
 
@@ -79,13 +82,23 @@ class _Live:
 
 
 class Roller:
-    """Drives many episodes through one engine; see the module for the flow."""
+    """Drives many episodes through one engine; see the module for the flow.
+
+    `blocking` names worlds whose episodes act and are graded in threads, several at once, each one thing at a time.
+    """
 
     def __init__(
-        self, worlds: Mapping[str, World], renderer: Renderer, engine: Engine | None, limits: Limits, slots: int
+        self,
+        worlds: Mapping[str, World],
+        renderer: Renderer,
+        engine: Engine | None,
+        limits: Limits,
+        slots: int,
+        blocking: Collection[str] = (),
     ) -> None:
         self.worlds, self.renderer, self.engine, self.limits = worlds, renderer, engine, limits
-        self._slots = slots
+        self.errands = Errands()
+        self._slots, self._blocking = slots, frozenset(blocking)
         self._queue: deque[Job] = deque()
         self._live: dict[int, _Live] = {}
         self._next = 0
@@ -114,26 +127,31 @@ class Roller:
                 done.append(ended)
         if self._live:
             assert self.engine is not None
+            for errand in self.errands.back(idle=len(self.errands) == len(self._live)):
+                self._settle(errand.key, errand.settle, done)
             for completion in self.engine.step():
-                live = self._live[completion.seq]
-                ended = boundary(
-                    lambda c=completion: self._advance(c),  # type: ignore[misc]
-                    lambda fault, live=live: self._finish_unknown(live, fault),  # type: ignore[misc]
-                )
-                if ended is not None:
-                    self.engine.drop(completion.seq)
-                    del self._live[completion.seq]
-                    done.append(ended)
+                self._settle(completion.seq, partial(self._advance, completion), done)
         if not self.pending:
             self._forget_base()
         return done
+
+    def _settle(self, seq: int, run: Callable[[], Trajectory | None], done: list[Trajectory]) -> None:
+        """Go on with a rollout; if it ends, it goes to `done`, and the engine forgets it."""
+        live = self._live[seq]
+        ended = boundary(run, lambda fault: self._finish_unknown(live, fault))
+        if ended is not None:
+            assert self.engine is not None
+            self.engine.drop(seq)
+            del self._live[seq]
+            done.append(ended)
 
     def play(self, job: Job) -> Trajectory:
         """A scripted policy plays the whole episode."""
         return boundary(lambda: self._play(job), lambda fault: self._lost(job, fault))
 
     def clear(self) -> None:
-        """Forget every rollout that is queued or in flight."""
+        """Forget every rollout that is queued or in flight, after what its tools are at."""
+        self.errands.clear()
         for seq, live in self._live.items():
             _close(live.episode)
             if self.engine is not None:
@@ -154,14 +172,14 @@ class Roller:
         world = self.worlds[job.task.world]
         policy = _recited(job.script) if job.script else world.policy(job.task, job.strategy, job.seed)
         record.rendered(self.renderer.prompt(job.task))
-        trajectory: Trajectory | None = None
-        while trajectory is None:
+        stop = ""
+        while not stop:
             messages = [m for turn in live.turns for m in turn_messages(turn)]
             message = policy(messages)
             ids = self.renderer.message(message)
             span = record.written(ids, self.renderer.roles(ids), EDITED if job.script else job.source)
-            trajectory = self._respond(live, message, span)
-        return trajectory
+            stop = self._hear(live, message, span, live.episode.act(message))
+        return self._finish(live, stop, live.episode.grade)
 
     def _start(self, job: Job) -> Trajectory | None:
         world = self.worlds[job.task.world]
@@ -201,7 +219,7 @@ class Roller:
             ids = self.renderer.encode(live.thought)
             live.thought_start = record.written(ids, self.renderer.roles(ids), EDITED)[0]
         if len(record) + 2 >= self.limits.max_tokens:
-            return self._finish(live, "token_limit")
+            return self._finish(live, "token_limit", live.episode.grade)
         seq, self._next = self._next, self._next + 1
         added = False
         try:
@@ -246,14 +264,31 @@ class Roller:
         live.thought, live.thought_start = "", None
         if completion.stop == "length":
             live.turns.append(Turn(text, "", *span))
-            return self._finish(live, "token_limit")
+            return self._end(completion.seq, "token_limit")
+        acted = partial(live.episode.act, text)
+        return self._errand(completion.seq, acted, lambda answer: self._resume(completion.seq, text, span, answer()))
+
+    def _errand(self, seq: int, call: Callable[[], Any], then: Then) -> Trajectory | None:
+        """Have the world do something and go on with it: now, or where that keeps one waiting, later."""
+        if self._live[seq].job.task.world not in self._blocking:
+            return then(call)
+        self.errands.send(seq, call, then)
+        return None
+
+    def _resume(self, seq: int, message: str, span: tuple[int, int], seen: Observation) -> Trajectory | None:
+        """Let the engine go on after an answer of the world, unless the episode is over."""
+        live = self._live[seq]
         before = len(live.record)
-        ended = self._respond(live, text, span)
-        if ended is None:
-            assert self.engine is not None
-            ids = live.record.ids[before:]
-            self.engine.add(completion.seq, ids, self._room(live), live.job.seed)
-        return ended
+        stop = self._hear(live, message, span, seen)
+        if stop:
+            return self._end(seq, stop)
+        assert self.engine is not None
+        self.engine.add(seq, live.record.ids[before:], self._room(live), live.job.seed)
+        return None
+
+    def _end(self, seq: int, stop: str) -> Trajectory | None:
+        live = self._live[seq]
+        return self._errand(seq, live.episode.grade, lambda answer: self._finish(live, stop, answer))
 
     def _room(self, live: _Live) -> int:
         """Tokens that the next message may have."""
@@ -266,24 +301,23 @@ class Roller:
         head = self.renderer.encode(live.thought)
         return self.renderer.roles((*head, *completion.ids))[len(head) :]
 
-    def _respond(self, live: _Live, message: str, span: tuple[int, int]) -> Trajectory | None:
-        """The world answers a finished turn; None while the episode goes on."""
-        seen: Observation = live.episode.act(message)
+    def _hear(self, live: _Live, message: str, span: tuple[int, int], seen: Observation) -> str:
+        """Take in what the world answered to a turn; the reason why the episode is over, "" while it goes on."""
         live.turns.append(Turn(message, "" if seen.done else seen.text, *span))
         if seen.done:
-            return self._finish(live, "done")
+            return "done"
         if len(live.turns) >= (live.job.max_turns or self.limits.max_turns):
-            return self._finish(live, "turn_limit")
+            return "turn_limit"
         if live.job.max_response and live.response >= live.job.max_response:
-            return self._finish(live, "token_limit")
+            return "token_limit"
         piece = self.renderer.observation(seen.text)
         if len(live.record) + len(piece.ids) + 2 >= self.limits.max_tokens:
-            return self._finish(live, "token_limit")
+            return "token_limit"
         live.record.rendered(piece)
-        return None
+        return ""
 
-    def _finish(self, live: _Live, stop: str) -> Trajectory:
-        outcome = boundary(live.episode.grade, lambda fault: Outcome.unknown(f"{type(fault).__name__}: {fault}"))
+    def _finish(self, live: _Live, stop: str, grade: Callable[[], Outcome]) -> Trajectory:
+        outcome = boundary(grade, lambda fault: Outcome.unknown(f"{type(fault).__name__}: {fault}"))
         _close(live.episode)
         return self._trajectory(live, stop, outcome)
 

@@ -38,6 +38,8 @@ class Load:
     version: int
     temperature: float | None = None
     limits: Limits | None = None
+    #: whether rollouts depend on no clock; otherwise slow tools are heard as they answer
+    ordered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ class RolloutService:
         config = engine_table.config()
         self.engine = engine_table.module().build(config, folder, self.renderer.end_ids)
         limits = Limits(recipe.rollout.max_turns, recipe.rollout.max_new_tokens, recipe.rollout.max_tokens)
-        self.roller = Roller(self.worlds, self.renderer, self.engine, limits, config.slots)
+        blocking = [name for name, table in recipe.env.items() if getattr(table.module(), "BLOCKING", False)]
+        self.roller = Roller(self.worlds, self.renderer, self.engine, limits, config.slots, blocking)
         self._out: list[Any] = []
 
     def receive(self, message: Any) -> None:
@@ -98,6 +101,7 @@ class RolloutService:
                 self.engine.temperature = message.temperature
             if message.limits is not None:
                 self.roller.limits = message.limits
+            self.roller.errands.ordered = message.ordered
             self._out.append(Loaded(message.version, hashlib.sha256(message.weights).hexdigest()))
         elif isinstance(message, Clear):
             self.roller.clear()

@@ -1,0 +1,76 @@
+"""Calls of slow tools that run beside the decoding, in threads; each belongs to one rollout, and a rollout has one.
+
+What comes back decides which sequences are decoded together, and with that the last bits of their log-probabilities.
+So there are two orders. In the first, an errand comes back after so many decoding steps and is waited for, or at
+once where nothing is left to decode: this depends on no clock. In the second it comes back as soon as it is done, for
+phases in which the moment of new weights depends on a clock anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+from noria.core.types import Trajectory
+
+#: What is done with the answer; the first call of it raises what the errand raised.
+Then = Callable[[Callable[[], Any]], Trajectory | None]
+#: Calls made at once at most: so many containers or requests at a time are bearable for what serves them.
+THREADS = 32
+#: Decoding steps after which an errand is waited for. A prefill waits for company about as long anyway.
+PATIENCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A call that was sent away at a certain step; `then` goes on with the rollout `key`."""
+
+    key: int
+    answer: Future[Any]
+    then: Then
+    step: int
+
+    def settle(self) -> Trajectory | None:
+        """Go on with the rollout; waits for the answer."""
+        return self.then(self.answer.result)
+
+
+class Errands:
+    """What is under way. Belongs to one thread; only the calls themselves run in others, started when needed."""
+
+    def __init__(self) -> None:
+        #: whether answers come back after a fixed number of steps, whatever the clock says
+        self.ordered = True
+        self._away: list[Errand] = []
+        self._steps = 0
+        self._threads: ThreadPoolExecutor | None = None
+
+    def __len__(self) -> int:
+        return len(self._away)
+
+    def send(self, key: int, call: Callable[[], Any], then: Then) -> None:
+        """Make the call in a thread."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="noria-tool")
+        self._away.append(Errand(key, self._threads.submit(call), then, self._steps))
+
+    def back(self, idle: bool) -> list[Errand]:
+        """What to settle before the next decoding step, in the order of leaving; `idle`: nothing is left to decode."""
+        self._steps += 1
+        if self.ordered:
+            home = [e for e in self._away if idle or self._steps - e.step > PATIENCE]
+        else:
+            if idle:
+                wait([e.answer for e in self._away], return_when=FIRST_COMPLETED)
+            home = [e for e in self._away if e.answer.done()]
+        self._away = self._away[len(home) :] if self.ordered else [e for e in self._away if e not in home]
+        return home
+
+    def clear(self) -> None:
+        """Forget every errand: what has not begun never does, what has is waited for, so that nothing is in use."""
+        self._away = []
+        if self._threads is not None:
+            self._threads.shutdown(wait=True, cancel_futures=True)
+        self._threads = None
