@@ -9,11 +9,26 @@ import numpy as np
 from examples import needed
 
 from noria.core import registry
+from noria.core.types import Outcome
 from noria.signals.base import Played, Tokens
+
+
+def states(turns: int, end: float) -> tuple[Outcome, ...]:
+    """What a verifier says before each of `turns` messages, some progress and some back, and at the end."""
+    return (*(Outcome(0.0, {"named": (i % 3) / 4, "others": 0.5}) for i in range(turns)), Outcome(end, {"named": end}))
+
 
 #: Two rollouts solve, one does not, one was cut off; and one that nobody graded.
 GROUP = [
-    Played(n, cut, {"named": n / 20, "others": 1 - n / 20}, turns, -np.ones(n) * (1 + n / 30), -np.ones(n))
+    Played(
+        n,
+        cut,
+        {"named": n / 20, "others": 1 - n / 20},
+        turns,
+        -np.ones(n) * (1 + n / 30),
+        -np.ones(n),
+        states(turns, 1.0),
+    )
     for n, cut, turns in ((4, False, 2), (8, False, 1), (15, True, 5), (6, False, 3))
 ]
 REWARDS: list[float | None] = [1.0, None, 0.0, 1.0]

@@ -12,7 +12,7 @@ from slot_contracts import GROUP, REWARDS, id_of, make, tokens, variants
 from noria.core import registry
 from noria.core.phase_checks import SLOTS
 from noria.core.types import Outcome
-from noria.signals.base import VALIDATED, Begin, Observes, Reports, Stateful
+from noria.signals.base import VALIDATED, Begin, Observes, PerTurn, Reports, Stateful
 
 
 def every(slot: str) -> Any:
@@ -84,6 +84,18 @@ def test_rewards_go_on_where_a_run_was_left(name: str, options: dict[str, Any]) 
             built.observe(facts)
     if isinstance(built, Reports):
         assert all(np.isfinite(value) for value in built.report().values()) and built.report() == {}
+
+
+@every("reward")
+def test_what_turns_get_is_finite_and_the_first_has_the_whole_return(name: str, options: dict[str, Any]) -> None:
+    built = make(name, **options)
+    if not isinstance(built, PerTurn):
+        assert registry.constant("signals", name, "PER_TURN") is None
+        return
+    assert registry.constant("signals", name, "PER_TURN") is True
+    for played in GROUP:
+        credit = built.turns(played)
+        assert credit.shape == (played.turns,) and credit[0] == 0.0 and np.isfinite(credit).all()
 
 
 @every("transform")

@@ -59,6 +59,7 @@ def check_use(phase: Sampled) -> None:
                 f"use may hold one signal of the slot {slot!r}: got {once[slot]!r} and {name!r} - remove one"
             )
         once[slot] = name
+        _unit(phase, name, module)
         if slot == "weight" and said("signals", module, "FAMILY") == "rl" and distils and not rewards:
             raise ValueError(
                 f'use.{name} weighs reinforcement, which signal = "{phase.signal}" has not - remove it'  # type: ignore[attr-defined]
@@ -160,6 +161,17 @@ def said(folder: str, name: str, key: str) -> object | None:
         return registry.constant(folder, name, key)
     except UserError:
         return None
+
+
+def _unit(phase: Sampled, name: str, module: str) -> None:
+    """Raises ValueError where credits of turns meet an advantage in other units."""
+    if not hasattr(phase, "advantage") or not said("signals", module, "PER_TURN"):
+        return
+    advantage = str(phase.advantage.type if hasattr(phase, "alpha") else phase.signal)  # type: ignore[attr-defined]
+    if said("signals", advantage, "RESCALES"):
+        raise ValueError(
+            f"use.{name} credits turns in units of the reward, which {advantage!r} rescales - use group_mean or rloo"
+        )
 
 
 def _target(phase: Sampled, name: str, options: dict[str, Any]) -> None:

@@ -46,7 +46,8 @@ class Played:
 
     `length` counts generated tokens without observations, `parts` is what the verifier measured, `logp` and `logp_ref`
     are log-probabilities [n] of the generated tokens under the sampler and the frozen reference (empty where no
-    reward of the phase asks for a reference), `turns` the assistant messages.
+    reward of the phase asks for a reference), `turns` the assistant messages. `states` [turns + 1] are what the
+    verifier says before each message and at the end (empty where no reward asks, or they could not be measured).
     """
 
     length: int
@@ -55,6 +56,7 @@ class Played:
     turns: int = 0
     logp: Floats = field(default_factory=lambda: np.zeros(0))
     logp_ref: Floats = field(default_factory=lambda: np.zeros(0))
+    states: tuple[Outcome, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,16 @@ class Observes(Protocol):
 
 
 @runtime_checkable
+class PerTurn(Protocol):
+    """A reward that credits the turns of a rollout apart: by how much the return from each turn on differs from that of
+    the whole rollout [turns]. It needs `Played.states`, and its module says `PER_TURN = True`."""
+
+    needs_states: bool
+
+    def turns(self, played: Played) -> Floats: ...
+
+
+@runtime_checkable
 class Reports(Protocol):
     """A reward with metrics of its own over the groups that it has shaped since the last report."""
 
@@ -206,6 +218,13 @@ def known(rewards: Sequence[float | None]) -> tuple[Bools, Floats]:
     if not np.isfinite(values).all():
         raise ValueError(f"rewards must be finite, or None for unknown: got {list(rewards)}")
     return mask, values
+
+
+def met(reward: float, parts: Mapping[str, float], wanted: Sequence[str]) -> float:
+    """Share of the checks met: the mean of those measures that are wanted (none named = all), or the reward where the
+    verifier gave none of them."""
+    found = [value for name, value in parts.items() if name in wanted or not wanted]
+    return sum(found) / len(found) if found else reward
 
 
 def flat(values: Floats) -> bool:

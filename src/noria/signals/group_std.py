@@ -11,6 +11,8 @@ from noria.signals.base import Floats, SignalConfig, over_known
 
 SLOT = "advantage"
 SOURCE = "GRPO 2402.03300, Claw agent"
+#: An advantage is not in units of the reward.
+RESCALES = True
 
 
 class Config(SignalConfig):

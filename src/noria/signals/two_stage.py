@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from noria.signals.base import VALIDATED, Played, SignalConfig
+from noria.signals.base import VALIDATED, Played, SignalConfig, met
 
 SLOT = "reward"
 SOURCE = "MOPD report, two-stage curriculum (threshold not stated)"
@@ -73,8 +73,7 @@ class TwoStage:
 
     def progress(self, reward: float, parts: Mapping[str, float]) -> float:
         """Mean of the measures, or the reward where the verifier gave none of them."""
-        found = [value for name, value in parts.items() if name in self.config.parts or not self.config.parts]
-        return sum(found) / len(found) if found else reward
+        return met(reward, parts, self.config.parts)
 
     def state(self) -> dict[str, Any]:
         return {"latched": self.latched, "recent": list(self.recent)}

@@ -26,13 +26,14 @@ from noria.core.recipe_phases import (
 from noria.core.types import Trajectory
 from noria.losses.base import Batch, teacher_top
 from noria.signals import hmpo
-from noria.signals.base import Floats, Played, Reports
+from noria.signals.base import Floats, PerTurn, Played, Reports
 from noria.signals.key_action import Config as KeyActionConfig
 from noria.signals.key_action import KeyActionWeight
 from noria.stages import rows as rows_of
 from noria.stages.bank import ModelBank
 from noria.stages.distil import Distillation, Means
 from noria.stages.hooks import Hooks
+from noria.stages.progress import states_of
 from noria.stages.roller import Job
 from noria.trainers.rows import Channel, Row, own_channel
 
@@ -97,6 +98,8 @@ class GroupAdvantage:
         self.hooks = hooks or Hooks(phase)
         self.shapers = list(self.hooks.rewards)
         self.refers = needs_reference(phase)
+        #: what turns get beside the advantage, by rollout of the group at hand
+        self._turns: dict[str, Floats] = {}
 
     def begin(self, step: int) -> dict[str, float]:
         return self.hooks.begin(step)
@@ -107,10 +110,15 @@ class GroupAdvantage:
     def rewards(self, rollouts: Sequence[Trajectory]) -> list[float | None]:
         """The verifier's rewards, shaped by what the phase uses; None where unknown."""
         rewards = [t.outcome.reward for t in rollouts]
+        self._turns = {}
         if self.shapers:
             group = self._played(rollouts)
             for shaper in self.shapers:
                 rewards = shaper.shape(rewards, group)
+            crediting = [shaper for shaper in self.shapers if isinstance(shaper, PerTurn)]
+            for t, played, reward in zip(rollouts, group, rewards, strict=True):
+                if crediting and reward is not None:
+                    self._turns[t.id] = np.sum([shaper.turns(played) for shaper in crediting], axis=0)
         return rewards
 
     def _played(self, rollouts: Sequence[Trajectory]) -> list[Played]:
@@ -118,13 +126,15 @@ class GroupAdvantage:
         if any(shaper.needs_reference for shaper in self.shapers):
             assert self.bank is not None
             self.bank.refer(rows)
+        replays = any(isinstance(shaper, PerTurn) and shaper.needs_states for shaper in self.shapers)
         out = []
         for t, row in zip(rollouts, rows, strict=True):
+            states = states_of(self.worlds[t.task.world], t) if replays else ()
             reference = np.zeros(0) if row.logp_ref is None else row.logp_ref[row.mask]
             out.append(
                 Played(
                     t.record.action_tokens, t.stop == "token_limit", t.outcome.parts, len(t.turns),
-                    row.logp_mu[row.mask], reference,
+                    row.logp_mu[row.mask], reference, states,
                 )
             )  # fmt: skip
         return out
@@ -138,7 +148,7 @@ class GroupAdvantage:
         rewards = self.rewards(rollouts)
         found: Floats = self.advantage(rewards)
         known = [t.outcome.known and reward is not None for t, reward in zip(rollouts, rewards, strict=True)]
-        if not found[known].any():
+        if not found[known].any() and not any(credit.any() for credit in self._turns.values()):
             return [None] * len(rollouts)
         return [float(value) if there else None for value, there in zip(found, known, strict=True)]
 
@@ -150,6 +160,9 @@ class GroupAdvantage:
         """The row of one rollout with its advantage and its credit."""
         row = rows_of.sampled(trajectory, group, route)
         row.advantage[:] = advantage
+        if trajectory.id in self._turns:
+            for turn, credit in zip(trajectory.turns, self._turns[trajectory.id], strict=True):
+                row.advantage[turn.token_start : turn.token_end] += credit
         row.spans = tuple(self.spans(trajectory))
         row.weight = self.credit(row.mask.astype(int).tolist(), row.spans)
         row.roles, row.solved = trajectory.record.roles, trajectory.solved
