@@ -19,14 +19,25 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from noria import __version__, cli_check, cli_doctor, cli_masks, cli_models, cli_serve, cli_show, cli_tasks, cli_worlds
+from noria import (
+    __version__,
+    cli_check,
+    cli_doctor,
+    cli_export,
+    cli_masks,
+    cli_models,
+    cli_serve,
+    cli_show,
+    cli_tasks,
+    cli_worlds,
+)
 from noria.cli_live import LiveView
 from noria.core import registry
 from noria.core.disk import roomy
 from noria.core.errors import NoriaError, UserError
 from noria.core.recipe import Recipe, load, of_world
 from noria.core.store import Run
-from noria.stages.models import resolve_model
+from noria.stages.inspection import check_files
 
 HELP = """Turns a model's own failures into the next model.
 
@@ -65,6 +76,7 @@ app.add_typer(cli_models.app, name="models")
 app.add_typer(cli_tasks.app, name="tasks")
 app.command(name="masks")(cli_masks.masks)
 app.command()(cli_serve.serve)
+app.command()(cli_export.export)
 
 Arguments = Annotated[
     list[str], typer.Argument(metavar="RECIPE [OVERLAY…] [key=value…]", help="Files, then single values.")
@@ -251,7 +263,7 @@ def _load(arguments: list[str]) -> Recipe:
     overrides = [text for text in arguments if "=" in text and not Path(text).is_file()]
     recipe = load([text for text in arguments if text not in overrides], overrides)
     cli_worlds.check_strategies(recipe)
-    resolve_model(recipe.student.model, "student.model")
+    check_files(recipe)
     cli_check.check_engines(recipe)
     return recipe
 

@@ -28,14 +28,21 @@ def load_model(folder: Path, dtype: Dtype = "float32", device: str = "cpu") -> A
     _check_device(device)
     logging.disable_progress_bar()
     try:
-        model = AutoModelForCausalLM.from_pretrained(
-            str(folder), local_files_only=True, dtype=DTYPES[dtype], attn_implementation="sdpa"
-        )
-    except (ValueError, KeyError) as fault:
+        model, found = AutoModelForCausalLM.from_pretrained(
+            str(folder), local_files_only=True, dtype=DTYPES[dtype], attn_implementation="sdpa",
+            output_loading_info=True,
+        )  # fmt: skip
+    except (ValueError, KeyError, OSError, RuntimeError) as fault:
         raise UserError(
             f"model must be a causal LM that the installed transformers can load: {str(folder)!r} is not "
             f"({str(fault).splitlines()[0]}) - check config.json, or update transformers"
         ) from fault
+    missing = sorted(found["missing_keys"])
+    if missing:  # they would begin as noise
+        raise UserError(
+            f"model must be whole: the weights in {str(folder)!r} lack {missing[0]} and {len(missing) - 1} more of what "
+            "config.json promises - take config.json and weights of one model"
+        )
     return model if device == "cpu" else model.to(device)
 
 

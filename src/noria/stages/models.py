@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import struct
 from pathlib import Path
 
 from noria.core.errors import UserError
+from noria.models.headers import INDEX, read_shapes
 
 BUILTIN = Path(__file__).resolve().parents[1] / "data"
 #: Files of which a checkpoint has one, in the order in which they are looked for.
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+WEIGHTS = ("model.safetensors", INDEX)
 
 
 def resolve_model(name: str, field: str = "model") -> Path:
@@ -34,24 +33,5 @@ def resolve_model(name: str, field: str = "model") -> Path:
             f"{field} must be builtin:tiny or a checkpoint folder: {str(folder)!r} lacks {', '.join(missing)} - "
             "give the folder that save_pretrained, a run or `noria models import` wrote"
         )
-    for path in sorted(folder.glob("*.safetensors")):
-        _check_whole(path, field)
+    read_shapes(folder, field)
     return folder
-
-
-def _check_whole(path: Path, field: str) -> None:
-    """Raise UserError unless a safetensors file is as long as its own header says."""
-    size = path.stat().st_size
-    try:
-        with path.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            if length > size:
-                raise ValueError
-            header = json.loads(file.read(length))
-        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-        promised = 8 + length + max(ends, default=0)
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError, IndexError):
-        promised = -1
-    if promised != size:
-        said = "its header cannot be read" if promised < 0 else f"its header promises {promised:,}"
-        raise UserError(f"{field} must be whole: {str(path)!r} has {size:,} bytes, {said} - copy or make it again")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,6 @@ class Renderer:
         self._special_ids = frozenset(special.values())
         longest = sorted(special, key=lambda text: (-len(text), text))
         self._special_text = re.compile("|".join(map(re.escape, longest)) or "(?!)")
-        self._pieces = [tokenizer.decode([i]) for i in range(self.vocab_size)]
         closing, self._between, self._after = self._probe()
         self.end_ids = tuple(dict.fromkeys((closing, *self.end_ids)))
         self._shows_tools = shown_well(self._template([Message("system", "s"), Message("user", "u")], [PROBE], True))
@@ -103,6 +103,11 @@ class Renderer:
         cuts = [found.start() + 1 for found in self._special_text.finditer(text)] or [len(text) // 2]
         edges = zip([0, *cuts], [*cuts, len(text)], strict=True)
         return tuple(i for start, end in edges if start < end for i in self._spelt(text[start:end]))
+
+    @cached_property
+    def _pieces(self) -> list[str]:
+        """The text of every token."""
+        return [self.tokenizer.decode([i]) for i in range(self.vocab_size)]
 
     def _holds_special(self, ids: Sequence[int]) -> bool:
         return not self._special_ids.isdisjoint(ids)
