@@ -21,6 +21,7 @@ from noria.stages import analyze, curate, gate, hint, pair, resample, rollout, t
 from noria.stages.checkpoint import of_model
 from noria.stages.context import Context
 from noria.stages.evaluate import OUTCOMES, SCORES, collect, evaluate
+from noria.stages.learning import FarLearner
 from noria.stages.models import resolve_model
 from noria.stages.scoring import Scorers
 from noria.stages.worker import Pool, open_worlds
@@ -39,14 +40,16 @@ def run_recipe(recipe: Recipe, run: Run) -> None:
     renderer = Renderer.load(weak)
     pool = Pool(recipe, weak)
     scorers = None if isinstance(recipe.scorers, str) else Scorers(recipe.scorers, recipe.student.trainer)
+    learner = None if isinstance(recipe.learner, str) else FarLearner(recipe.learner, recipe.student.trainer)
     try:
         for number in range(1, recipe.rounds + 1):
-            ctx = Context(recipe, run, number, weak, worlds, renderer, pool, scorers)
+            ctx = Context(recipe, run, number, weak, worlds, renderer, pool, scorers, learner)
             weak = run_round(ctx)
             write_report(run)
     finally:
-        if scorers is not None:
-            scorers.close()
+        for service in (scorers, learner):
+            if service is not None:
+                service.close()
         pool.close()
         if sandbox is not None:
             sandbox.close()

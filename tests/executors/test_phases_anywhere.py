@@ -54,12 +54,12 @@ def anywhere(
     pool.close()
 
 
-def run_of(folder: Path, models: tuple[Path, Path], kind: str, staleness: int = 0) -> Run:
+def run_of(folder: Path, models: tuple[Path, Path], kind: str, staleness: int = 0, **more: str) -> Run:
     student, teacher = models
     changes = {
         "executor": TABLES[kind], "scorers": TABLES[kind], "teachers.guide": f'{{type = "frozen", path = "{teacher}"}}',
         "phase.distil": '{signal = "teacher_k1", route = "guide", steps = 3, prompts_per_step = 4, minibatches = 2, '
-        f"lr = 1e-2, max_staleness = {staleness}}}",
+        f"lr = 1e-2, max_staleness = {staleness}}}", **more,
     }  # fmt: skip
     return new_run(folder, student, staleness, **changes)
 

@@ -27,7 +27,7 @@ from noria.core.recipe_tables import (
     HintTable,
     Rollout,
     SandboxTable,
-    ScorersTable,
+    ServiceTable,
     Student,
     Supervisor,
     Table,
@@ -46,10 +46,14 @@ class Recipe(Table):
     runs_dir: str = Field(default="runs", description="folder that run folders are made in")
     student: Student = Field(default_factory=Student, description="the model that is improved")
     executor: ExecutorTable = Field(default_factory=ExecutorTable, description="where workers run")
-    scorers: ScorersTable | Literal["learner"] = Field(
-        default_factory=ScorersTable,
+    scorers: ServiceTable | Literal["learner"] = Field(
+        default_factory=ServiceTable,
         description="where teachers and the frozen reference score: workers of an executor, beside the learner's work; "
         "learner = in its own process, in turn with it",
+    )
+    learner: ServiceTable | Literal["here"] = Field(
+        default="here",
+        description="where the learner trains: here = in the process that leads the run, or one worker of an executor",
     )
     sandbox: SandboxTable = Field(default_factory=SandboxTable, description="where code of a model runs")
     teachers: dict[str, TeacherTable] = Field(default_factory=dict, description="teachers by name")

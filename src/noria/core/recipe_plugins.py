@@ -63,6 +63,7 @@ def resolve(recipe: Recipe) -> tuple[dict[str, Any], list[str]]:
     resolved: dict[str, Any] = {
         "student": recipe.student.model_copy(update=student),
         "executor": fill("executor", recipe.executor),
+        "learner": recipe.learner if isinstance(recipe.learner, str) else fill("learner", recipe.learner),
         "scorers": recipe.scorers if isinstance(recipe.scorers, str) else fill("scorers", recipe.scorers),
         "sandbox": fill("sandbox", recipe.sandbox),
         "teachers": {name: fill(f"teachers.{name}", plug) for name, plug in recipe.teachers.items()},

@@ -98,8 +98,8 @@ class ExecutorTable(Plug):
     type: str = Field(default="local", description="local = processes of this machine")
 
 
-class ScorersTable(ExecutorTable):
-    """Where teachers score: one worker, unless the table says more."""
+class ServiceTable(ExecutorTable):
+    """Where a service other than rollouts runs: one worker, unless the table says more."""
 
     @model_validator(mode="before")
     @classmethod

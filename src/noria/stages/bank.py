@@ -10,7 +10,6 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from operator import is_
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from noria.losses.states import Head, block_rows
 from noria.losses.tops import pack, top_head
+from noria.stages.learning import Learner
 from noria.stages.scoring import Answer, Ask, Here, Holder, Host, Text, Wanted
 from noria.teachers.frozen import Frozen
 from noria.trainers.local import LocalTrainer
@@ -31,6 +31,8 @@ Scores = tuple[NDArray[np.float64], torch.Tensor | None]
 
 #: Numbers of questions and of models, each used once in a process.
 _NUMBERS = itertools.count()
+#: The head that was read last, by its folder.
+_READ: dict[Path, torch.Tensor] = {}
 #: Names under which a checkpoint keeps its head; the second where it is tied to the embedding.
 HEADS = ("lm_head.weight", "model.embed_tokens.weight")
 
@@ -78,7 +80,7 @@ class ModelBank:
         temperature: float = 1.0,
         reference: Path | None = None,
         shares: Sequence[float] | None = None,
-        student: LocalTrainer | None = None,
+        student: Learner | None = None,
         make: Callable[[Path], LocalTrainer] | None = None,
         home: Path | None = None,
         reference_temperature: float = 1.0,
@@ -188,7 +190,7 @@ class ModelBank:
         if not states:
             return [(logp, None) for logp in answer.logp]
         self._heads[route] = Head(
-            name, partial(self.head, route), self.temperature, answer.scale, chunk_tokens=answer.chunk_tokens
+            name, TeacherHead(self, route), self.temperature, answer.scale, chunk_tokens=answer.chunk_tokens
         )
         return list(zip(answer.logp, answer.states, strict=True))
 
@@ -282,6 +284,38 @@ class Begun:
     def serves(self, rows: Sequence[Row], states: bool) -> bool:
         """Whether the answers are what these rows want."""
         return self.states == states and len(rows) == len(self.rows) and all(map(is_, rows, self.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class TeacherHead:
+    """Gives the head of a route's teacher; where it is sent to another process, that one reads it from its folder."""
+
+    bank: ModelBank
+    route: int
+
+    def __call__(self) -> torch.Tensor:
+        return self.bank.head(self.route)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        folder = self.bank.sources[self.route].folder
+        return (HeadOf, (self.bank.head(self.route), None)) if folder is None else (HeadOf, (None, folder))
+
+
+@dataclass(frozen=True, slots=True)
+class HeadOf:
+    """Gives a head that came along, or that of a folder; one that was read is held until another is."""
+
+    matrix: torch.Tensor | None
+    folder: Path | None
+
+    def __call__(self) -> torch.Tensor:
+        if self.matrix is not None:
+            return self.matrix
+        assert self.folder is not None
+        if self.folder not in _READ:
+            _READ.clear()
+            _READ[self.folder] = _head_of(Frozen(self.folder))
+        return _READ[self.folder]
 
 
 def _bare(row: Row) -> Row:

@@ -14,6 +14,7 @@ from noria.core.seeds import derive as derive
 from noria.core.store import Artifact, Run
 from noria.core.types import Split, Task, Trajectory
 from noria.models.weights import read
+from noria.stages.learning import Far
 from noria.stages.roller import Job, Limits
 from noria.stages.scoring import Elsewhere
 from noria.stages.worker import Pool, unknown_share
@@ -35,6 +36,8 @@ class Context:
     pool: Pool
     #: gives the workers in which teachers score; None = they score beside the learner
     scorers: Callable[[], Elsewhere] | None = None
+    #: gives the worker in which the learner trains; None = it trains in this process
+    learner: Callable[[], Far] | None = None
 
     def name(self, stage: str) -> str:
         """Name of a stage's artifact."""

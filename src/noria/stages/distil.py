@@ -22,10 +22,10 @@ from noria.stages import rows as rows_of
 from noria.stages.bank import ModelBank
 from noria.stages.context import derive
 from noria.stages.hooks import Hooks
+from noria.stages.learning import Learner
 from noria.stages.roller import Job
 from noria.tokens.renderer import Renderer
-from noria.trainers.generate import continued
-from noria.trainers.local import LocalTrainer, with_current_reference
+from noria.trainers.local import with_current_reference
 from noria.trainers.rows import Channel, Row, Seen, own_channel
 
 #: Rows of each route on which the overlap of both top sets is measured.
@@ -44,7 +44,7 @@ class Means:
     experts: Mapping[str, Trajectory] = field(default_factory=dict)
     max_turns: int = 0
     seed: int = 0
-    student: LocalTrainer | None = None
+    student: Learner | None = None
     named: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -210,7 +210,7 @@ class Distillation:
         world = self.means.worlds[t.task.world]
         asked = renderer.prompt(replace(t.task, prompt=f"{t.task.prompt}\n{hook.ask(t.turns[0].message)}"))
         seed = derive(self.means.seed, "rewrite", t.id)
-        said = continued(student.model, asked.ids, hook.max_new_tokens, renderer.end_ids, 1.0, seed)
+        said = student.continued(asked.ids, hook.max_new_tokens, renderer.end_ids, 1.0, seed)
         message = renderer.decode(said)
         episode = world.open(t.task)
         try:

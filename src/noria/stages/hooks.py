@@ -36,9 +36,9 @@ from noria.signals.base import (
 from noria.signals.tis import Config as TisConfig
 from noria.signals.tis import Tis
 from noria.sources.base import Given, TaskSource
+from noria.stages.learning import Learner
 from noria.stages.roller import Job
 from noria.trainers.entropy import entropies
-from noria.trainers.local import LocalTrainer
 from noria.trainers.rows import Channel, Row, own_channel
 
 
@@ -54,7 +54,7 @@ class Hooks:
 
     def __init__(
         self, phase: Sampled, experts: Mapping[str, Trajectory] | None = None, max_turns: int = 0,
-        student: LocalTrainer | None = None,
+        student: Learner | None = None,
     ) -> None:  # fmt: skip
         self.phase, self.experts, self.max_turns, self.student = phase, experts or {}, max_turns, student
         self.by_name: dict[str, Any] = {}

@@ -34,9 +34,10 @@ from noria.stages.actor import Actor, workers_for
 from noria.stages.checkpoint import Keeper
 from noria.stages.context import Context, derive
 from noria.stages.hooks import selection_of
+from noria.stages.learning import Learner
 from noria.stages.signals import Signal
 from noria.stages.validate import Validator
-from noria.trainers.local import BadStep, LocalTrainer
+from noria.trainers.local import BadStep
 from noria.trainers.rows import Row
 
 #: Groups that the message of a bad step names.
@@ -50,7 +51,7 @@ class Phase:
     ctx: Context
     work: Artifact
     config: Sampled
-    trainer: LocalTrainer
+    trainer: Learner
     signal: Signal
     source: TaskSource
     label: str
@@ -69,7 +70,8 @@ class Phase:
         c, ctx = self.config, self.ctx
         self.trainer.configure(c.lr, c.betas, c.weight_decay, c.grad_norm)
         workers = workers_for(c.actors, ctx.pool.size)
-        actor = Actor(ctx, self.source, c.rollouts_per_prompt, ctx.seed(self.label), workers)
+        ordered = c.max_staleness == 0
+        actor = Actor(ctx, self.source, c.rollouts_per_prompt, ctx.seed(self.label), workers, ordered)
         step, cursor, consumed = self._begin(actor)
         terms = build_terms(c)
         while step < c.steps:

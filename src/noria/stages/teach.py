@@ -15,29 +15,36 @@ from noria.stages.checkpoint import of_model
 from noria.stages.context import Context
 from noria.stages.distil import Means, route_of
 from noria.stages.hooks import Hooks
+from noria.stages.learning import Learner, Second
 from noria.stages.models import resolve_model
 from noria.stages.roller import Job
 from noria.stages.scoring import Here, Holder, Host
 from noria.stages.signals import Signal, needs_bank, read_of_teachers
 from noria.stages.signals import build as build_signal
 from noria.trainers.auxiliary import paired
-from noria.trainers.local import LocalTrainer
 
 RATES = "difficulty.json"
 
 
-def trainer_of(ctx: Context, name: str, phase: Phase, base: Path) -> LocalTrainer:
+def trainer_of(ctx: Context, name: str, phase: Phase, base: Path) -> Learner:
     """The trainer of a phase that starts from `base`: of the student, and of a second policy where there is one.
 
     Raises:
         UserError: the second policy's model is not there.
     """
     settings = ctx.recipe.student.trainer
-    if not isinstance(phase, Distilled) or phase.auxiliary is None:
-        trainer: LocalTrainer = settings.module().build(settings.config(), base)
-        return trainer
-    second = second_of(ctx, name, phase.auxiliary)
-    return paired(settings.config(), base, second, phase.auxiliary.lr, of_model(second))
+    second = None
+    if isinstance(phase, Distilled) and phase.auxiliary is not None:
+        folder = second_of(ctx, name, phase.auxiliary)
+        second = Second(str(folder), phase.auxiliary.lr, of_model(folder))
+    if ctx.learner is not None:
+        far = ctx.learner()
+        far.open(base, second)
+        return far
+    if second is not None:
+        return paired(settings.config(), base, Path(second.folder), second.lr, second.origin)
+    trainer: Learner = settings.module().build(settings.config(), base)
+    return trainer
 
 
 def second_of(ctx: Context, name: str, table: Auxiliary) -> Path:
@@ -48,7 +55,7 @@ def second_of(ctx: Context, name: str, table: Auxiliary) -> Path:
 
 
 def signal_of(
-    ctx: Context, work: Artifact, name: str, phase: Sampled, base: Path, trainer: LocalTrainer,
+    ctx: Context, work: Artifact, name: str, phase: Sampled, base: Path, trainer: Learner,
     experts: Mapping[str, Path], tasks: Mapping[str, Sequence[Task]], key_kinds: Mapping[str, Sequence[str]],
 ) -> Signal:  # fmt: skip
     """The signal of a phase with everything that it needs.

@@ -11,7 +11,6 @@ from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from noria.core.recipe_phases import (
     Distilled,
@@ -30,12 +29,12 @@ from noria.stages.curate import HeldOut
 from noria.stages.datasets import load_rows
 from noria.stages.hint import world_kinds
 from noria.stages.hooks import drawn_anew, source_of
+from noria.stages.learning import Learner
 from noria.stages.loop import Phase as Loop
 from noria.stages.loop import build_terms, schedule
 from noria.stages.pair import load_pairs
 from noria.stages.teach import RATES, of_fitting_difficulty, signal_of, trainer_of
 from noria.stages.validate import validator_of
-from noria.trainers.local import LocalTrainer
 from noria.trainers.rows import Row
 
 #: How many kinds of action count as decisive in a world when credit is weighted by them.
@@ -111,15 +110,15 @@ def make(ctx: Context, name: str, phase: Phase, base: Path, worlds: Sequence[str
         config = ctx.recipe.student.trainer.config()
         trainer = trainer_of(ctx, name, phase, base)
         if isinstance(phase, SftPhase):
-            torch.set_num_threads(config.alone_threads)
+            trainer.use_threads(config.alone_threads)
             rows = supervised_rows(ctx, worlds, phase)
             work.count_in(rows=len(rows), tokens=sum(map(len, rows)))
             origin = Origin(model, of_rows(rows, phase.tokens_per_step, ctx.recipe.seed, artifact))
             fine_tune(Keeper(work, artifact, origin), ctx.recipe.seed, trainer, rows, phase)
             work.count_out(steps=phase.steps)
-            torch.set_num_threads(config.threads)
+            trainer.use_threads(config.threads)
         else:
-            torch.set_num_threads(config.threads)
+            trainer.use_threads(config.threads)
             assert isinstance(phase, Sampled)
             # Supervised phases have seen the round's own tasks solved; what is left to learn shows on others.
             groups = phase.steps * phase.prompts_per_step * (1 + phase.max_refills)
@@ -166,7 +165,7 @@ def _given(ctx: Context, phase: SftPhase) -> list[Row]:
     return rows
 
 
-def fine_tune(keeper: Keeper, seed: int, trainer: LocalTrainer, rows: Sequence[Row], phase: SftPhase) -> None:
+def fine_tune(keeper: Keeper, seed: int, trainer: Learner, rows: Sequence[Row], phase: SftPhase) -> None:
     """Supervised steps over rows in seeded epochs; state is saved every `SFT_SAVES` steps.
 
     Raises:
@@ -212,7 +211,7 @@ def _batches(rows: Sequence[Row], tokens: int, seed: int) -> Iterator[list[Row]]
 
 
 def _warm_start(
-    ctx: Context, trainer: LocalTrainer, phase: RlPhase, worlds: Sequence[str], folder: Path, label: str
+    ctx: Context, trainer: Learner, phase: RlPhase, worlds: Sequence[str], folder: Path, label: str
 ) -> None:
     """A few supervised steps on the world's share before its own reinforcement; skipped once that has begun."""
     if (folder / STATE).exists():
