@@ -103,7 +103,7 @@ class LiveView:
         """Stages and scores as they stand."""
         stages = Table("stage", "progress", "seconds", "out", expand=False)
         for name, stage in list(self._stages.items())[-SHOWN_STAGES:]:
-            seconds = stage.get("seconds", time.time() - stage["began"])
+            seconds = stage.get("seconds", max(0.0, time.time() - stage["began"]))
             stages.add_row(name, _progress(stage), f"{seconds:.0f}", Text(_counts(stage.get("out", {}))))
         worlds = list(dict.fromkeys(world for _, _, world in self._scores))
         rows: dict[tuple[str, str], dict[str, str]] = {}

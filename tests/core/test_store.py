@@ -256,3 +256,34 @@ def test_scratch_is_kept_until_the_artifact_is_whole_and_no_part_of_it(tmp_path)
         (work.path / "weights").write_text("all")
     assert list(run.manifest("phase")["files"]) == ["weights"]
     assert sorted(path.name for path in run.folder("phase").iterdir()) == ["manifest.json", "weights"]
+
+
+def test_artifacts_keep_their_order_when_the_clock_is_set_back(run: Run) -> None:
+    make(run, "round-1/a")
+    path = run.folder("round-1/a") / "manifest.json"
+    future = "2999-12-31T23:59:59.999999+00:00"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"created": future}))
+    make(run, "round-1/b")
+    make(run, "round-2/c")
+    found = [run.manifest(name)["created"] for name in ("round-1/b", "round-2/c")]
+    assert found == ["3000-01-01T00:00:00+00:00".replace("00+", "00.000000+"), "3000-01-01T00:00:00.000001+00:00"]
+
+
+def test_a_folder_that_cannot_be_written_is_told_of(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="runs_dir must be a folder that can be written: got '/proc/self' .* - name"):
+        Run.create("/proc/self", run.recipe())
+    (run.path / "lock").mkdir()  # as good as a folder without permission, for root too
+    with (
+        pytest.raises(UserError, match="run test-.* must be in a folder that can be written: .*lock' cannot"),
+        run.lock(),
+    ):
+        raise AssertionError("it has the lock")
+
+
+def test_a_run_behind_a_link_is_the_same_run(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "läuft").symlink_to(run.path, target_is_directory=True)
+    linked = Run.open(tmp_path / "läuft")
+    make(linked, "round-1/a")
+    assert run.done("round-1/a") and linked.recipe() == run.recipe()
+    with run.lock(), pytest.raises(UserError, match=f"process {os.getpid()} is at it"), linked.lock():
+        raise AssertionError("two have the lock")

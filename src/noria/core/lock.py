@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -11,6 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from noria.core.errors import UserError
+
+#: A full disk is told of by `core.disk`.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Holder = dict[str, int | str | None]
 
@@ -23,10 +27,19 @@ def hold(path: Path, what: str) -> Iterator[None]:
     the whole body would pass to forked workers and outlive the process.
 
     Raises:
-        UserError: a living process holds it, or one on another host, which cannot be asked.
+        UserError: a living process holds it, or one on another host, which cannot be asked; or the folder cannot be
+            written.
     """
     me: Holder = {"pid": os.getpid(), "started": _started(os.getpid()), "host": socket.gethostname()}
-    _exchange(path, me, what)
+    try:
+        _exchange(path, me, what)
+    except OSError as fault:
+        if fault.errno in _FULL:
+            raise
+        raise UserError(
+            f"{what} must be in a folder that can be written: {str(path)!r} cannot ({fault.strerror}) - change its "
+            "permissions, or copy the run to another place"
+        ) from fault
     try:
         yield
     finally:
@@ -45,8 +58,7 @@ def _exchange(path: Path, me: Holder, what: str) -> None:
             )
         if holder and _alive(holder):
             raise UserError(
-                f"{what} must not be worked on twice: process {holder['pid']} is at it"
-                " - wait for it, or stop it"
+                f"{what} must not be worked on twice: process {holder['pid']} is at it - wait for it, or stop it"
             )
         file.seek(0)
         file.truncate()

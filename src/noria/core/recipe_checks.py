@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Tasks that a phase may draw: they are made before it begins.
 MOST_GROUPS = 10**7
+#: Letters of a name: several of them make up the name of a file.
+LONGEST = 64
 _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_-]*$")
 
 
@@ -56,7 +58,13 @@ def worlds_of(recipe: Recipe, phase: Optimised) -> list[str]:
 def _names(recipe: Recipe) -> list[str]:
     """Names of tables become folders and parts of model names."""
     tables = (("env", recipe.env), ("teachers", recipe.teachers), ("phase", recipe.phase))
-    return [
+    long = [
+        f"{where} must have at most {LONGEST} letters, it names files: got {len(name)}, {name[:20]!r}… - shorten it"
+        for where, names in (("name", [recipe.name]), *((f"[{table}] names", names) for table, names in tables))
+        for name in names
+        if len(name) > LONGEST
+    ]
+    return long + [
         f"[{table}] names must begin with a letter and hold letters, digits, '_' and '-' only: got {name!r}"
         for table, names in tables
         for name in names

@@ -35,7 +35,7 @@ def read_toml(file: Path) -> dict[str, Any]:
         UserError: no such file, or not TOML; then with line and column.
     """
     try:
-        text = file.read_bytes().decode("utf-8")
+        text = file.read_bytes().decode("utf-8-sig")  # some editors put a mark before the first line
     except FileNotFoundError:
         raise UserError(f"recipe file must exist: got {str(file)!r}{_near_file(file)}") from None
     except IsADirectoryError:
@@ -44,10 +44,15 @@ def read_toml(file: Path) -> dict[str, Any]:
         raise UserError(f"recipe file must be readable: got {str(file)!r} - change its permissions") from None
     except UnicodeDecodeError as fault:
         raise UserError(f"{file} must be UTF-8: byte {fault.start} is not - save it as UTF-8") from None
+    except (OSError, ValueError) as fault:
+        raise UserError(f"recipe file must be readable: got {str(file)!r} ({fault}) - correct the path") from None
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
         raise UserError(_toml_fault(file, text, str(fault))) from None
+    except (RecursionError, ValueError) as fault:
+        said = "its brackets are nested too deeply" if isinstance(fault, RecursionError) else str(fault)
+        raise UserError(f"{file} must be valid TOML: {said} - shorten it") from None
 
 
 def override(data: dict[str, Any], text: str, root: type[BaseModel]) -> dict[str, Any]:
@@ -103,7 +108,7 @@ def _default_type(root: type[BaseModel], path: tuple[str, ...]) -> Any:
 def _value(text: str) -> Any:
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

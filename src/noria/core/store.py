@@ -11,6 +11,7 @@ and only then the folder gets its name. So a folder without `.partial` and with 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -19,7 +20,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,13 @@ class Run:
                 path.mkdir()
             except FileExistsError:
                 continue
+            except OSError as fault:
+                if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+                    raise  # `core.disk` tells of it
+                raise UserError(
+                    f"runs_dir must be a folder that can be written: got {str(base)!r} ({fault.strerror}) - name "
+                    "another"
+                ) from fault
             about = {
                 "name": path.name,
                 "recipe": recipe.name,
@@ -222,7 +230,7 @@ class Run:
         }
         manifest = {
             "name": work.name,
-            "created": datetime.now(UTC).isoformat(timespec="microseconds"),
+            "created": self._moment(),
             "seconds": round(seconds, 3),
             "seed": work.seed,
             "noria": __version__,
@@ -238,6 +246,17 @@ class Run:
         sync_folder(target.parent)
         for file in work.scratch:  # not before: a stage that dies while it is sealed still needs them
             (target / file).unlink(missing_ok=True)
+
+    def _moment(self) -> str:
+        """Now, and later than every finished artifact: stages are shown in this order, though the clock be set back."""
+        latest = ""
+        for path in self.path.rglob(MANIFEST):
+            if not any(part.endswith(PARTIAL) for part in path.relative_to(self.path).parts):
+                latest = max(latest, str((read_json(path) or {}).get("created", "")))
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
+        if now > latest:
+            return now
+        return (datetime.fromisoformat(latest) + timedelta(microseconds=1)).isoformat(timespec="microseconds")
 
     def event(self, kind: str, **values: Any) -> None:
         """Append one event; `t` is seconds since the epoch."""

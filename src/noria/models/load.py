@@ -40,8 +40,8 @@ def load_model(folder: Path, dtype: Dtype = "float32", device: str = "cpu") -> A
     missing = sorted(found["missing_keys"])
     if missing:  # they would begin as noise
         raise UserError(
-            f"model must be whole: the weights in {str(folder)!r} lack {missing[0]} and {len(missing) - 1} more of what "
-            "config.json promises - take config.json and weights of one model"
+            f"model must be whole: the weights in {str(folder)!r} lack {missing[0]} and {len(missing) - 1} more of "
+            "what config.json promises - take config.json and weights of one model"
         )
     return model if device == "cpu" else model.to(device)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from noria.core.errors import UserError
@@ -21,7 +22,7 @@ def check_files(recipe: Recipe) -> None:
     Raises:
         UserError: every fault found, a line each: field, value and fix.
     """
-    faults: list[str] = []
+    faults = _runs_dir(Path(recipe.runs_dir))
     student: LightTokenizer | None = None
     try:
         student = check_model(recipe.student.model, "student.model")
@@ -72,6 +73,22 @@ def check_model(name: str, field: str) -> LightTokenizer:
             "tokens - take tokenizer and weights of one model"
         )
     return tokenizer
+
+
+def _runs_dir(folder: Path) -> list[str]:
+    """What is wrong with the place for run folders; it is made where it does not exist yet."""
+    try:
+        there = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+        usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    except OSError as fault:
+        return [
+            f"runs_dir must be a folder that can be written: got {str(folder)[:80]!r} ({fault.strerror}) - name another"
+        ]
+    if usable:
+        return []
+    return [
+        f"runs_dir must be a folder that can be written: got {str(folder)!r}, and {str(there)!r} is none - name another"
+    ]
 
 
 def _check_teacher(folder: Path, field: str, student: LightTokenizer | None) -> None:
