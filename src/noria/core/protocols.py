@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from noria.core.types import Message, Observation, Outcome, Split, Task
 
@@ -90,6 +90,13 @@ class World(Protocol):
     def policy(self, task: Task, strategy: str, seed: int) -> Policy: ...
     def kind(self, message: str) -> str: ...
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Answers(Protocol):
+    """A world whose answers can be compared as texts: what a final message answers, None where it answers nothing."""
+
+    def answer(self, message: str) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from noria.core.codec import dumps
+from noria.core.protocols import Answers
 from noria.core.recipe import Recipe
 from noria.core.stats import mean_interval, mean_pass_at_k, wilson
 from noria.core.types import Split, Task, Trajectory
+from noria.core.votes import Vote, mean_maj_at_k
 from noria.models.weights import read
 from noria.stages.context import Context, derive, heldout
 from noria.stages.roller import Job
@@ -35,7 +37,11 @@ def evaluate(ctx: Context, model: str, folder: Path, worlds: Sequence[str], unse
         by_group: dict[tuple[str, str], list[Trajectory]] = {group: [] for group in groups}
         for t in found:
             by_group[(t.task.world, t.task.split)].append(t)
-        scores = [score(model, world, split, ts, ctx.recipe.gate.confidence) for (world, split), ts in by_group.items()]
+        k = ctx.recipe.eval.samples_per_task
+        scores = [
+            score(model, world, split, ts, ctx.recipe.gate.confidence) | at_k(ctx.worlds[world], ts, k)
+            for (world, split), ts in by_group.items()
+        ]
         with (work.path / OUTCOMES).open("w", encoding="utf-8") as out:
             for t in found:
                 out.write(dumps(outcome_row(t)) + "\n")
@@ -96,6 +102,25 @@ def score(model: str, world: str, split: str, trajectories: Sequence[Trajectory]
     }
 
 
+def at_k(world: Any, trajectories: Sequence[Trajectory], k: int) -> dict[str, float]:
+    """pass@k over the tasks, and maj@k where the world's answers can be compared; nothing of one rollout per task."""
+    if k == 1:
+        return {}
+    tasks: dict[str, list[Trajectory]] = {}
+    for t in trajectories:
+        tasks.setdefault(t.task.id, []).append(t)
+    solved = [[t.solved if t.outcome.known else None for t in found] for found in tasks.values()]
+    rates = {f"pass@{k}": round(mean_pass_at_k(solved, k).value, 4)}
+    if isinstance(world, Answers):
+        votes = [[_vote(world, t) if t.outcome.known else None for t in found] for found in tasks.values()]
+        rates[f"maj@{k}"] = round(mean_maj_at_k(votes, k).value, 4)
+    return rates
+
+
+def _vote(world: Answers, t: Trajectory) -> Vote:
+    return world.answer(t.turns[-1].message) if t.turns else None, t.solved
+
+
 def collect(ctx: Context, models: Sequence[str]) -> None:
     """Make the artifact `evaluate`: all scores of the round in one file."""
     name = ctx.name("evaluate")
@@ -119,7 +144,7 @@ def outcomes(ctx: Context, model: str) -> dict[str, dict[str, Any]]:
 def evaluate_checkpoint(
     recipe: Recipe, model: Path, env: str, seed: int, n: int, k: int, split: Split = "heldout"
 ) -> dict[str, Any]:
-    """Score any checkpoint on one world, outside a run: pass@1, and pass@k from `k` rollouts per task."""
+    """Score any checkpoint on one world, outside a run: pass@1, and pass@k and maj@k from `k` rollouts per task."""
     from noria.stages.worker import Pool, open_worlds
 
     worlds, sandbox = open_worlds(recipe, [env])
@@ -137,7 +162,4 @@ def evaluate_checkpoint(
         if sandbox is not None:
             sandbox.close()
     result = score(str(model), env, split, found, recipe.gate.confidence)
-    if k > 1:
-        rows = [[t.solved if t.outcome.known else None for t in found[i * k : (i + 1) * k]] for i in range(len(tasks))]
-        result[f"pass@{k}"] = round(mean_pass_at_k(rows, k).value, 4)
-    return result | {"seed": seed, "samples_per_task": k}
+    return result | at_k(worlds[env], found, k) | {"seed": seed, "samples_per_task": k}

@@ -183,6 +183,14 @@ class ArithmeticWorld:
             return "estimate"
         return "check" if "check" in parsed.think else "steps"
 
+    def answer(self, message: str) -> str | None:
+        """The number as it was written; two answers are one where their texts are."""
+        try:
+            parsed = parse(message)
+        except PolicyError:
+            return None
+        return parsed.answer.strip() or None if not parsed.calls else None
+
     def advice_for(self, strategy: str) -> str | None:
         """The kind of advice that a right habit obeys, None for a wrong habit."""
         return habits.HABITS[strategy].obeys
