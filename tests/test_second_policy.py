@@ -14,8 +14,8 @@ from noria.core import recipe as recipes
 from noria.core.errors import UserError
 from noria.core.store import Run
 from noria.stages import teach
-from noria.stages.checkpoint import load_state
 from noria.stages.context import Context
+from noria.stages.snapshot import load_state
 from noria.tokens.renderer import Renderer
 
 STEPS = 4

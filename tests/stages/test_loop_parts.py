@@ -14,9 +14,9 @@ from noria.core.recipe_phases import RlPhase, SftPhase
 from noria.core.types import Task
 from noria.losses.base import LossConfig
 from noria.sources.turns import Turns
-from noria.stages.checkpoint import load_state, save_state
 from noria.stages.context import derive, heldout, named
 from noria.stages.loop import build_terms, describe, schedule, split
+from noria.stages.snapshot import load_state, save_state
 from noria.trainers.rows import Row
 
 

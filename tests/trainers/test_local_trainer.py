@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from noria.losses import ce, clipped
-from noria.stages.checkpoint import load_state, save_state
+from noria.stages.snapshot import load_state, save_state
 from noria.trainers.local import BadStep, Config, LocalTrainer, build, with_current_reference
 from noria.trainers.rows import Row
 

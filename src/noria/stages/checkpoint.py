@@ -1,14 +1,12 @@
 """What a killed phase goes on from: one file, written aside and renamed, that knows its model and its data.
 
-phase.partial/state.pt    format, origin (hashes of the model and the data), step, trainer (weights, optimiser),
+phase.partial/state.pt    origin (hashes of the model and the data), step, trainer (weights, optimiser),
                           random states, the metrics of the last step, and what the phase itself adds
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import pickle
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,13 +18,12 @@ import torch
 
 from noria.core.codec import dumps
 from noria.core.errors import UserError
-from noria.core.store import Artifact, sync_folder
+from noria.core.store import Artifact
 from noria.core.types import Task
+from noria.stages.snapshot import anew, load_state, save_state
 from noria.trainers.rows import Row
 
 STATE = "state.pt"
-#: Of the file. A state of another format is refused.
-FORMAT = 3
 #: Files of a checkpoint folder that decide what a model computes and reads.
 _MODEL_FILES = (".safetensors", ".json", ".jinja", ".model")
 
@@ -66,34 +63,6 @@ def _hash(lines: Iterable[str]) -> str:
     return total.hexdigest()
 
 
-def save_state(path: Path, state: Mapping[str, Any]) -> None:
-    """Write a state aside and rename it: a half-written one is never loaded."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        torch.save(dict(state), file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    sync_folder(path.parent)
-
-
-def load_state(path: Path) -> dict[str, Any] | None:
-    """The state that `save_state` wrote, None where there is none.
-
-    Raises:
-        UserError: the file is damaged.
-    """
-    if not path.exists():
-        return None
-    try:
-        state: dict[str, Any] = torch.load(path, weights_only=False)
-    except (RuntimeError, EOFError, OSError, pickle.UnpicklingError) as fault:
-        raise UserError(
-            f"{path} must be a whole state: it cannot be read ({str(fault).splitlines()[0]}) - {_anew(path)}"
-        ) from fault
-    return state
-
-
 @dataclass(frozen=True, slots=True)
 class Keeper:
     """Saves and resumes the state of one phase."""
@@ -108,7 +77,7 @@ class Keeper:
 
     def save(self, step: int, trainer: Mapping[str, Any], metrics: Mapping[str, Any], **more: Any) -> None:
         """Everything that step `step + 1` needs; `metrics` are the row of step `step`."""
-        head = {"format": FORMAT, "origin": asdict(self.origin), "step": step, "metrics": dict(metrics)}
+        head = {"origin": asdict(self.origin), "step": step, "metrics": dict(metrics)}
         save_state(self.path, {**head, "trainer": trainer, "random": random_states(), **more})
 
     def resume(self) -> dict[str, Any] | None:
@@ -121,10 +90,6 @@ class Keeper:
         if state is None:
             self.work.run.rewind_metrics(self.label, 0)
             return None
-        if state.get("format") != FORMAT:
-            raise UserError(
-                f"{self.path} must be of this version (format {FORMAT}): got {state.get('format')} - {_anew(self.path)}"
-            )
         if state["origin"] != asdict(self.origin):
             raise UserError(_refusal(self.label, state["origin"], self.origin, self.path))
         set_random_states(state["random"])
@@ -140,12 +105,8 @@ def _refusal(label: str, then: Mapping[str, str], now: Origin, path: Path) -> st
     ]
     return (
         f"{label} must go on with the model and the data that it began with: got {' and '.join(what)} - put them back, "
-        f"start a new run, or {_anew(path)}"
+        f"start a new run, or {anew(path)}"
     )
-
-
-def _anew(path: Path) -> str:
-    return f"delete {path} to begin this phase anew"
 
 
 def random_states() -> dict[str, Any]:
