@@ -15,7 +15,7 @@ STAGES = ("rollout", "pair", "analyze", "hint", "resample", "curate", "evaluate"
 
 def order(recipe: Recipe) -> list[str]:
     """What cannot be right in names and order; empty when all is well."""
-    found = _names(recipe)
+    found = _names(recipe) + _services(recipe)
     for name, phase in recipe.phase.items():
         path = f"phase.{name}"
         if isinstance(phase, Sampled) and 0 < phase.steps < phase.max_staleness:
@@ -30,6 +30,14 @@ def order(recipe: Recipe) -> list[str]:
         if isinstance(phase, Distilled) and isinstance(phase.route, str):
             found += _ambiguous(recipe, path, phase.route)
     return found
+
+
+def _services(recipe: Recipe) -> list[str]:
+    """One process trains."""
+    workers = 1 if isinstance(recipe.learner, str) else recipe.learner.options["workers"]
+    if workers == 1:
+        return []
+    return [f"learner.workers must be 1: got {workers}, and one process trains - set learner.workers = 1"]
 
 
 def _names(recipe: Recipe) -> list[str]:
