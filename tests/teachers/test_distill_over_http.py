@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,68 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 from serving import Served
+from teaching import context, distilled, recipe_at
 
 from noria.cli_check import check_engines
 from noria.core.errors import EngineError, UserError
-from noria.core.recipe import Recipe, load
-from noria.core.store import Run
-from noria.envs import ledger
-from noria.stages import teach, train
+from noria.core.recipe import Recipe
+from noria.stages import teach
 from noria.stages.bank import ModelBank, Remote
-from noria.stages.context import Context
 from noria.stages.distil import Distillation
-from noria.stages.worker import Pool
 from noria.teachers._answers import TokenScores
 from noria.teachers.model import Config, build
 from noria.tokens.renderer import Renderer
 from noria.trainers import local
 from noria.trainers.rows import Channel, Row
 
-RECIPE = """
-name = "small"
-student = { model = "builtin:tiny", engine = { type = "embedded", slots = 8 } }
-rollout = { max_turns = 4, max_new_tokens = 60, max_tokens = 320 }
-gate = { tasks = 4 }
-
-[executor]
-type = "local"
-workers = 1
-
-[teachers.own]
-type = "model"
-base_url = "%s"
-model = "builtin:tiny"
-
-[env]
-ledger = { type = "ledger", tasks = 4 }
-
-[phase.distill]
-signal = "teacher_k1"
-route = "own"
-steps = 2
-prompts_per_step = 6
-minibatches = 1
-max_staleness = 0
-lr = 1e-3
-"""
-
-
-@pytest.fixture(scope="module")
-def server() -> Any:
-    with Served("builtin:tiny", "--max-model-len", "321", "--slots", "1") as running:
-        yield running
-
 
 @pytest.fixture
 def recipe(server: Served, tmp_path: Path) -> Recipe:
-    file = tmp_path / "small.toml"
-    file.write_text(RECIPE % server.url, encoding="utf-8")
-    return load([file])
-
-
-def context(recipe: Recipe, tiny_folder: Path, renderer: Renderer, folder: Path, pool: Any) -> Context:
-    worlds = {"ledger": ledger.build(ledger.Config(), None)}
-    return Context(recipe, Run.create(folder / "runs", recipe), 1, tiny_folder, worlds, renderer, pool)
+    return recipe_at(server.url, tmp_path)
 
 
 def test_the_students_own_model_on_a_server_scores_as_the_trainer_does(
@@ -97,15 +52,7 @@ def test_the_students_own_model_on_a_server_scores_as_the_trainer_does(
 def test_two_steps_towards_the_students_own_model(
     recipe: Recipe, tiny_folder: Path, renderer: Renderer, tmp_path: Path
 ) -> None:
-    pool = Pool(recipe, tiny_folder)
-    try:
-        ctx = context(recipe, tiny_folder, renderer, tmp_path, pool)
-        teach.check_teachers(ctx)
-        train.make(ctx, "distill", recipe.phase["distill"], tiny_folder, ["ledger"], {})
-    finally:
-        pool.close()
-    rows = [json.loads(line) for line in (ctx.run.path / "metrics.jsonl").read_text().splitlines()]
-    first, second = (row for row in rows if row["phase"] == ctx.name("distill"))
+    ctx, (first, second) = distilled(recipe, tiny_folder, renderer, tmp_path)
     # Teacher and student are one model, so nothing is left to learn; AdamW then moves along what rounding left.
     assert abs(first["distill/k1/ledger"]) < 1e-3 and first["distill/abs/ledger"] < 1e-3
     assert second["distill/abs/ledger"] > 0
@@ -131,21 +78,17 @@ def test_two_steps_towards_the_students_own_model(
 def test_what_cannot_teach_is_refused_before_the_round(
     server: Served, tiny_folder: Path, renderer: Renderer, tmp_path: Path, change: str, told: str
 ) -> None:
-    file = tmp_path / "small.toml"
-    file.write_text(RECIPE % server.url, encoding="utf-8")
-    changed = load([file], [change])
+    changed = recipe_at(server.url, tmp_path, change)
     with pytest.raises(UserError, match=told):
         teach.check_teachers(context(changed, tiny_folder, renderer, tmp_path, None))
 
 
 def test_a_missing_key_is_told_by_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    file = tmp_path / "small.toml"
-    file.write_text(RECIPE % "https://models.example/v1", encoding="utf-8")
     with pytest.raises(
         UserError, match=r"^teachers\.own\.api_key_env must name a variable .*OPENAI_API_KEY is not set"
     ):
-        check_engines(load([file]))
+        check_engines(recipe_at("https://models.example/v1", tmp_path))
 
 
 class Forgetful:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,12 @@ from typing import Any
 import pytest
 import torch
 from serving import Served
-from test_distill_over_http import RECIPE, context
+from teaching import distilled, recipe_at
 
 from noria.core.errors import UserError
-from noria.core.recipe import load
 from noria.losses import ce, forward_kl_topk, reverse_kl_topk
 from noria.losses.base import Loss
-from noria.stages import teach, train
 from noria.stages.bank import ModelBank
-from noria.stages.worker import Pool
 from noria.teachers._answers import TokenScores
 from noria.teachers.model import Config, ModelTeacher, build
 from noria.tokens.renderer import Renderer
@@ -30,12 +26,6 @@ TERMS: dict[str, Any] = {
     "reverse": lambda: reverse_kl_topk.build(reverse_kl_topk.Config(top_k=8, support="teacher")),
 }
 TEXTS = ("compute 3 + 4", '<call name="edit"><line>3</line></call>', "total 12 and 30", "ab")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Served]:
-    with Served("builtin:tiny", "--max-model-len", "321", "--slots", "2") as running:
-        yield running
 
 
 @pytest.fixture
@@ -136,18 +126,8 @@ LOSS = "{forward_kl_topk = {top_k = 20}, k1_pg = {coef = 0.1}}"
 
 @pytest.mark.slow
 def test_two_steps_of_a_phase(server: Served, tiny_folder: Path, renderer: Renderer, tmp_path: Path) -> None:
-    file = tmp_path / "small.toml"
-    file.write_text(RECIPE % server.url, encoding="utf-8")
-    recipe = load([file], ["phase.distill.signal=teacher", f"phase.distill.loss={LOSS}"])
-    pool = Pool(recipe, tiny_folder)
-    try:
-        ctx = context(recipe, tiny_folder, renderer, tmp_path, pool)
-        teach.check_teachers(ctx)
-        train.make(ctx, "distill", recipe.phase["distill"], tiny_folder, ["ledger"], {})
-    finally:
-        pool.close()
-    rows = [json.loads(line) for line in (ctx.run.path / "metrics.jsonl").read_text().splitlines()]
-    first, second = (row for row in rows if row["phase"] == ctx.name("distill"))
+    recipe = recipe_at(server.url, tmp_path, "phase.distill.signal=teacher", f"phase.distill.loss={LOSS}")
+    _, (first, second) = distilled(recipe, tiny_folder, renderer, tmp_path)
     # Teacher and student are one model: nothing is left to learn at first.
     assert abs(first["forward_kl_topk/divergence"]) < 1e-5 < second["forward_kl_topk/divergence"]
     assert first["loss/k1_pg"] == pytest.approx(0, abs=1e-3)
@@ -165,10 +145,8 @@ def test_two_steps_of_a_phase(server: Served, tiny_folder: Path, renderer: Rende
     ],
 )
 def test_what_cannot_be_right_is_refused_by_check(tmp_path: Path, changes: list[str], told: str) -> None:
-    file = tmp_path / "small.toml"
-    file.write_text(RECIPE % "http://127.0.0.1:9/v1", encoding="utf-8")
     values = [
         change if change.startswith(("teachers", "phase")) else f"phase.distill.loss.{change}" for change in changes
     ]
     with pytest.raises(UserError, match=told):
-        load([file], ["phase.distill.signal=teacher", *values])
+        recipe_at("http://127.0.0.1:9/v1", tmp_path, "phase.distill.signal=teacher", *values)
