@@ -11,11 +11,11 @@ import pytest
 from actor_helpers import ScriptedExecutor, ScriptedPool, numbered
 from stage_helpers import rolled
 
+from noria.core import registry
 from noria.core.errors import UserError
 from noria.core.recipe_phases import RlPhase, Validation
-from noria.sources.turns import Turns
 from noria.stages.checkpoint import Keeper, Origin
-from noria.stages.hooks import validation_of
+from noria.stages.hooks import source_of, validation_of
 from noria.stages.loop import Phase
 from noria.stages.signals import GroupAdvantage
 from noria.stages.validate import Validator, validator_of
@@ -79,7 +79,9 @@ class Killed(Exception):
     """Stands for a process that died."""
 
 
-def run(ctx: Any, worlds: Any, model: Any, name: str, die: Any = None) -> tuple[bytes, list[dict[str, Any]], Any]:
+def run(
+    ctx: Any, worlds: Any, model: Any, name: str, die: Any = None, order: str = "turns"
+) -> tuple[bytes, list[dict[str, Any]], Any]:
     """Weights, metrics and the curriculum after a phase over scripted rollouts; validation passes from version 2 on.
 
     `die` is a group, or a version that is validated, at which the process dies once; then the phase is continued.
@@ -102,6 +104,7 @@ def run(ctx: Any, worlds: Any, model: Any, name: str, die: Any = None) -> tuple[
     phase = RlPhase(
         signal="group_mean", rollouts_per_prompt=2, minibatches=1, lr=1e-3, steps=5, prompts_per_step=2,
         max_staleness=0, use={"two_stage": {"parts": ["share"]}}, validation={"every": 2, "tasks": 3},
+        task_source=order, difficulty={},
     )  # fmt: skip
     while True:
         trainer = LocalTrainer(Config(line_tokens=64), copy.deepcopy(model))
@@ -110,7 +113,7 @@ def run(ctx: Any, worlds: Any, model: Any, name: str, die: Any = None) -> tuple[
         signal = GroupAdvantage(phase, worlds, {})
         assert phase.validation is not None
         validator = Validator(phase.validation, {"ledger": numbered(3)}, 5)
-        source = Turns({"ledger": numbered(16)}, 0)
+        source = source_of(phase, {"ledger": numbered(8)}, 0, ctx.run.path / "rates.json")
         try:
             with ctx.run.artifact(name, resumable=True) as work:
                 keeper = Keeper(work, name, Origin("m", "d"))
@@ -123,6 +126,21 @@ def run(ctx: Any, worlds: Any, model: Any, name: str, die: Any = None) -> tuple[
             {k: v for k, v in row.items() if k not in ("t", "phase") and not k.startswith("time/")} for row in rows
         ]
         return trainer.weights(), plain, signal.hooks.by_name["two_stage"]
+
+
+@pytest.mark.parametrize("order", registry.names("sources"))
+@pytest.mark.parametrize("die", [("group", 3), ("version", 2), ("group", 8)])
+def test_every_source_goes_on_where_it_was(ctx, worlds, random_model, order: str, die: tuple[str, int]) -> None:
+    """Through the loop itself: the same tasks in the same groups, over the end of an epoch, and the same weights."""
+    rates = {task.id: (1 + i) / 9 for i, task in enumerate(numbered(8))}
+    (ctx.run.path / "rates.json").write_text(json.dumps(rates), encoding="utf-8")
+    whole, again = (
+        run(ctx, worlds, random_model, f"{order}{i}", moment, order) for i, moment in enumerate((None, die))
+    )
+    played = [json.loads((ctx.run.folder(f"{order}{i}") / "groups.json").read_text()) for i in (0, 1)]
+    assert played[0] == played[1] and [group for group, _ in played[0]] == list(range(10))
+    assert {task for _, task in played[0][:8]} == set(rates)
+    assert again[0] == whole[0] and again[1] == whole[1]
 
 
 def test_a_validation_sees_the_weights_of_its_step_and_flips_the_latch(ctx, worlds, random_model) -> None:
