@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from noria import cli_worlds
+from noria.cli_make import make_domains
 from noria.core import registry
 from noria.core.codec import to_json, write_jsonl
 from noria.core.errors import UserError
@@ -74,21 +75,36 @@ def list_tasks(
 
 @app.command()
 def make(
-    env: Env,
-    out: Annotated[Path, typer.Option("--out", help="JSONL file to write, one task per line.")],
+    out: Annotated[Path, typer.Option("--out", help="JSONL file to write, one task per line; with WORLD, a folder.")],
+    world: Annotated[
+        str | None, typer.Argument(metavar="[WORLD]", help="World that makes domains, as tooluse; else use --env.")
+    ] = None,
+    env: Annotated[str | None, typer.Option("--env", help="World, see `noria list envs`.")] = None,
     n: Annotated[int, typer.Option("--n", min=1)] = 256,
+    domains: Annotated[int, typer.Option("--domains", min=1, max=10_000, help="With WORLD: how many.")] = 200,
     seed: Seed = 0,
     split: OneSplit = "train",
+    sandbox: Sandbox = "bwrap",
+    as_json: AsJson = False,
 ) -> None:
-    """Write tasks to a JSONL file.
+    """Write tasks to a JSONL file; or make a world's domains, tested in the sandbox, into a folder.
+
+    Called again for the same folder, the second form goes on where it was stopped or killed.
 
     Example: noria tasks make --env ledger --n 1000 --out ledger.jsonl
+    Example: noria tasks make tooluse --domains 200 --out domains --seed 0
     """
     if not out.parent.is_dir():
         raise UserError(f"--out must lie in an existing folder: got {str(out)!r} - make {str(out.parent)!r} first")
-    with cli_worlds.opened(env) as world:
-        count = write_jsonl(out, cli_worlds.draw(world, split, n, seed))
-    print(f"{count} tasks in {out}")
+    if (world is None) == (env is None):
+        raise UserError("make must be told one world: got both or none - give WORLD to make domains, --env for tasks")
+    if world is not None:
+        make_domains(world, out, domains, seed, sandbox, as_json)
+        return
+    assert env is not None
+    with cli_worlds.opened(env) as opened:
+        count = write_jsonl(out, cli_worlds.draw(opened, split, n, seed))
+    print(json.dumps({"tasks": count, "file": str(out)}) if as_json else f"{count} tasks in {out}")
 
 
 @app.command()

@@ -1,0 +1,76 @@
+"""`noria tasks make WORLD`: worlds whose module has `make` generate, build and prove their domains."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from noria.cli_worlds import LazySandbox
+from noria.core import registry
+from noria.core.disk import roomy
+from noria.core.errors import UserError
+from noria.core.protocols import Sandbox
+from noria.core.recipe_tables import SandboxTable
+
+
+class Maker(Protocol):
+    """What a world's module binds to `make`: fills a folder, goes on with what is there, returns a report."""
+
+    def __call__(
+        self, out: Path, count: int, seed: int, sandbox: Sandbox, advance: Callable[[int], None]
+    ) -> dict[str, Any]: ...
+
+
+def make_domains(world: str, out: Path, count: int, seed: int, sandbox: str, as_json: bool) -> None:
+    """Run a world's factory with a progress bar and print its report.
+
+    Raises:
+        UserError: the world has no factory.
+    """
+    module = registry.resolve("envs", world)
+    maker = cast(Maker | None, vars(module).get("make"))
+    if maker is None:
+        makers = [name for name in registry.names("envs") if "make" in vars(registry.resolve("envs", name))]
+        raise UserError(
+            f"WORLD must be one that makes domains: got {world!r}, expected {', '.join(makers)} - "
+            f"for tasks of a world use `noria tasks make --env {world} --n N --out FILE`"
+        )
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    lazy = LazySandbox(SandboxTable(type=sandbox))
+    try:
+        with (
+            roomy(out.parent, "call the command again: it goes on"),
+            Progress(*columns, console=console, disable=as_json or not console.is_terminal) as progress,
+        ):
+            bar = progress.add_task(world, total=count)
+            report = maker(out, count, seed, lazy, lambda kept: progress.update(bar, completed=kept))
+    finally:
+        lazy.close()
+    if as_json:
+        print(json.dumps(report, indent=1))
+    else:
+        _print(report, out, Console())
+
+
+def _print(report: Mapping[str, Any], out: Path, console: Console) -> None:
+    """Figures one to a line; a table of counts below its name."""
+    table = Table("figure", "value")
+    for name, value in report.items():
+        if isinstance(value, Mapping):
+            table.add_row(Text(name.replace("_", " "), "bold"), "")
+            for key, count in value.items():
+                table.add_row(Text(f"  {key}"), str(count))
+        else:
+            table.add_row(
+                name.replace("_", " "), " to ".join(map(str, value)) if isinstance(value, list) else str(value)
+            )
+    console.print(table)
+    console.print(Text(str(out)))
