@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from noria.core import recipe_checks, recipe_load, recipe_plugins, recipe_report
 from noria.core.errors import UserError
@@ -65,6 +65,17 @@ class Recipe(Table):
     phase: dict[str, Phase] = Field(default_factory=dict, description="training phases, in the order written")
     gate: Gate = Field(default_factory=Gate, description="promotion")
     eval: Eval = Field(default_factory=Eval, description="how held-out tasks are played")
+
+    @field_validator("scorers", "learner", mode="before")
+    @classmethod
+    def _one_word(cls, value: Any, info: ValidationInfo) -> Any:
+        word = {"scorers": "learner", "learner": "here"}[str(info.field_name)]
+        if isinstance(value, str) and value != word:
+            raise ValueError(
+                f'{info.field_name} must be "{word}" or a table: got {value!r} - write {info.field_name} = "{word}" '
+                f'or {info.field_name} = {{ type = "local" }}'
+            )
+        return value
 
     @model_validator(mode="after")
     def _cross_checks(self) -> Recipe:
