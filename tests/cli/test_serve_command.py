@@ -74,5 +74,4 @@ def test_a_port_that_is_taken_is_said() -> None:
     from noria.server.run import Address
 
     with Address("127.0.0.1", 0).bind() as taken, pytest.raises(UserError, match="choose another port"):
-        taken.listen()
         Address("127.0.0.1", taken.getsockname()[1]).bind()

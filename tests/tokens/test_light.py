@@ -47,6 +47,10 @@ def test_templates_may_mark_what_was_said_leave_loops_and_have_names(tmp_path: P
 
 def test_a_family_whose_class_knows_its_end_token_is_not_judged_by_its_files(tmp_path: Path, tiny_folder: Path) -> None:
     copy = Path(shutil.copytree(tiny_folder, tmp_path / "model"))
-    for kind, told in (("GPT2Tokenizer", False), ("TokenizersBackend", True)):
-        (copy / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}), encoding="utf-8")
+    named = {"bos_token": None, "eos_token": "<|end|>"}
+    for config, told in (
+        ({"tokenizer_class": "GPT2Tokenizer"}, False), ({"tokenizer_class": "TokenizersBackend"}, True), ({}, False),
+        ({"tokenizer_class": "GPT2Tokenizer", **named}, True), ({"eos_token": "<|end|>"}, False), (named, True),
+    ):  # fmt: skip
+        (copy / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
         assert LightTokenizer(copy).is_told is told

@@ -21,14 +21,14 @@ from tokenizers import Tokenizer
 
 from noria.core.errors import UserError, boundary
 
-#: Classes that know no end token but what their files name; others have one of their own.
-PLAIN = ("PreTrainedTokenizerFast", "TokenizersBackend", None)
+#: Classes that know no special token but what their files name; others have some of their own.
+PLAIN = ("PreTrainedTokenizerFast", "TokenizersBackend")
 
 
 class Generation(Extension):
     """The block tag `generation`, by which templates mark what an assistant said: its body stands as it is."""
 
-    tags = {"generation"}  # noqa: RUF012
+    tags = {"generation"}  # noqa: RUF012 - the base class declares it so
 
     def parse(self, parser: Parser) -> nodes.Node | list[nodes.Node]:
         next(parser.stream)
@@ -52,8 +52,8 @@ class LightTokenizer:
 
     @property
     def is_told(self) -> bool:
-        """Whether the files alone say what ends a turn."""
-        return self._token("eos_token") is not None or self._config.get("tokenizer_class") in PLAIN
+        """Whether the files alone say what the special tokens are that end a turn and that templates write."""
+        return self._config.get("tokenizer_class") in PLAIN or {"bos_token", "eos_token"} <= self._special.keys()
 
     def __len__(self) -> int:
         return int(self._inner.get_vocab_size(with_added_tokens=True))
