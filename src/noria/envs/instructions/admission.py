@@ -1,6 +1,6 @@
 """Composition: constraints are drawn together, and only a task that is possible and asks for something is admitted.
 
-    draw ─► the split's? ─► conflict? ─► redundant? ─► vacuous? ─► new? ─► build a reference, check it, judge it ─► task
+    draw ─► the split's? ─► new? ─► conflict? ─► redundant? ─► vacuous? ─► build a reference, check it, judge it ─► task
 
 Each refusal is counted by its reason. A task is a pure function of its content: topic and constraints. Order, wording
 and reference are drawn from the content's digest, so one content is one task whatever the seed.
@@ -37,7 +37,7 @@ _HELDOUT_OF = 5
 _PLAIN = 16
 _RESTARTS, _ROUNDS = 3, 5
 #: Draws in a row without a new task before the space counts as used up.
-_MAX_MISSES = 20_000
+_MAX_MISSES = 5_000
 _FILTER_BYTES, _FILTER_HASHES = 1 << 20, 4
 
 
@@ -109,9 +109,7 @@ def stream(space: Space, split: Split, seed: int, tally: Tally | None = None) ->
         if split != "unseen" and (int(digest[-8:], 16) % _HELDOUT_OF == 0) != (split == "heldout"):
             reason = "other split"
         else:
-            reason = refusal(constraints, topic, space.max_plain)
-        if not reason and not seen.add(digest):
-            reason = "seen"
+            reason = refusal(constraints, topic, space.max_plain) if seen.add(digest) else "seen"
         task = None if reason else _task(topic, constraints, digest, split)
         if task and reference(task, space.rules) is None:
             reason = "unbuilt"

@@ -66,14 +66,18 @@ def _narrowed(constraints: Iterable[Constraint], more: Sequence[str] = ()) -> tu
             known[facet] = (max(lo, least), min(hi, most))
     for facet in more:
         known.setdefault(facet, _FREE)
+    axioms: list[tuple[str, int, str]] = []
+    spoken = 0
     for _ in range(_ROUNDS):
         for facet, (lo, hi) in known.items():
             if lo > hi:
                 return known, f"{facet} would have to be at least {lo:g} and at most {hi:g}"
         before = dict(known)
-        for small, factor, big in (*AXIOMS, *_own_axioms(list(known))):
-            if small in known or big in known:
-                _order(known, small, factor, big)
+        if len(known) != spoken:
+            spoken = len(known)
+            axioms = [one for one in (*AXIOMS, *_own_axioms(list(known))) if one[0] in known or one[2] in known]
+        for small, factor, big in axioms:
+            _order(known, small, factor, big)
         _products(known)
         if known == before:
             break

@@ -104,7 +104,9 @@ def longest_run(words: Sequence[str]) -> int:
 
 
 def _signs(rules: Rules, answer: str, script: str) -> str:
-    if any(unicodedata.category(sign)[0] == "C" and sign not in _ALLOWED_CONTROLS for sign in answer):
+    if (not answer.isascii() or not answer.isprintable()) and any(
+        unicodedata.category(sign)[0] == "C" and sign not in _ALLOWED_CONTROLS for sign in answer
+    ):
         return "signs that nobody sees"
     signs = [sign for sign in answer if not sign.isspace()]
     letters = [sign for sign in signs if sign.isalpha()]

@@ -265,6 +265,8 @@ def json_key(text: str, key: str) -> int:
 def strangers(text: str, script: str) -> int:
     """Letters that are not of a script ("LATIN", "GREEK", "CYRILLIC"); 1 where there is no letter at all."""
     found = [sign for sign in text if sign.isalpha()]
+    if found and script == "LATIN" and text.isascii():
+        return 0
     return sum(script not in unicodedata.name(sign, "") for sign in found) if found else 1
 
 
