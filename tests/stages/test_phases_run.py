@@ -50,6 +50,11 @@ PHASES = {
         'kl_penalty = { coef = 0.01, estimator = "k1" } }, validation = { every = 1, tasks = 2 }',
         "validation/solved",
     ),
+    "progress": (
+        f'signal = "rloo", {TWO}, use = {{ hmpo = {{}}, pprs = {{ terminal = "progress" }} }}, '
+        'task_source = "curriculum", difficulty = { rollouts = 2, low = 0.0, high = 1.0 }',
+        "hmpo/correct_frac",
+    ),
     "k1": (f'{ROUTED}, {TWO}, loss = {{ k1_pg = {{ kl_discount = 0.9 }} }}', "loss/k1_pg"),
     "divergences": (
         f'signal = "teacher", route = {{ ledger = "average", arithmetic = "frozen" }}, {TWO}, overlap_every = 1, '
