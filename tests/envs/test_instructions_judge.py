@@ -71,6 +71,8 @@ def test_language_about_the_topic_passes(answer: str) -> None:
         ("The cat runs here.", "nothing about the dog"),
         ("The \u200bdog runs here.", "signs that nobody sees"),
         ("The d\u043eg runs here.", "letters of another script"),
+        ("The d\uff4fg runs here.", "letters of another script"),
+        ("The dog r\u0251ns here.", "letters of another script"),
     ],
 )
 def test_rubbish_is_told_from_language(answer: str, reason: str) -> None:

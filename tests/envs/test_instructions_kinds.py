@@ -49,10 +49,10 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "keyword_least": ({"w": "red", "n": 2}, ["red red red"], ["red", "redder reds"]),
     "topic_times": ({"w": "dog", "n": 1}, [THREE], ["dog dog", "dogs"]),
     "topic_most": ({"w": "dog", "n": 1}, [THREE, "It runs."], ["dog dog"]),
-    "forbidden": ({"w": "the"}, ["Then a dog.", ""], [THREE]),
+    "forbidden": ({"w": "the"}, ["Then a dog.", ""], [THREE, "Thé dog."]),
     "letter_least": ({"l": "b", "n": 2}, ["Big b"], ["big"]),
-    "letter_most": ({"l": "e", "n": 1}, ["The dog."], ["The bee."]),
-    "letter_none": ({"l": "t"}, ["A dog."], ["The dog."]),
+    "letter_most": ({"l": "e", "n": 1}, ["The dog."], ["The bee.", "Théé"]),
+    "letter_none": ({"l": "e"}, ["A dog."], ["The dog.", "Thé dog.", "Ė"]),
     "initials": ({"l": "b", "n": 2}, ["A Big bird."], ["A big crab."]),
     "commonest": ({"n": 1}, ["The dog runs."], ["The dog and the cat."]),
     "short_words": ({"n": 4}, ["The dog runs."], ["A horse."]),
@@ -64,6 +64,8 @@ CASES: dict[str, tuple[dict[str, Any], list[str], list[str]]] = {
     "first_not": ({"w": "the"}, ["A dog."], ["The dog.", "", "..."]),
     "first_letter": ({"w": "n"}, ["Now.", '"- now'], ["A n.", ""]),
     "nth_starts": ({"k": 2, "w": "now"}, ["A dog. Now it runs."], ["Now. A dog.", "Now.", "A. So now."]),
+    "opening_form": ({"w": "now", "v": "here"}, ["Now it runs here. A.", "now HERE"],
+                     ["Now it runs. Here.", "A here.", ""]),
     "nth_contains": ({"k": 2, "w": "red"}, ["A. The red dog."], ["Red. A.", "red"]),
     "all_start": ({"w": "now"}, ["Now a. Now b."], ["Now a. B.", ""]),
     "disorder": ({}, ["A dog. It runs. The end."], ["The dog. It runs."]),
@@ -105,9 +107,9 @@ def fresh(name: str, seed: int) -> tuple[Constraint, admission.Topic, random.Ran
 
 
 def test_there_are_many_kinds_and_each_has_a_case() -> None:
-    assert len(KINDS) == len(CASES) == 68 and KINDS.keys() == CASES.keys()
+    assert len(KINDS) == len(CASES) == 69 and KINDS.keys() == CASES.keys()
     assert sum(kind.unseen for kind in KINDS.values()) == 12
-    assert len({kind.relation for kind in KINDS.values()}) == 15
+    assert len({kind.relation for kind in KINDS.values()}) == 16
 
 
 @pytest.mark.parametrize("name", KINDS)

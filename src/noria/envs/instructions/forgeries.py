@@ -11,6 +11,8 @@ from noria.envs.instructions.lexicon import TOPICS
 
 #: Cyrillic letters that look like Latin ones: a way round a forbidden letter or word.
 _ALIKE = str.maketrans("aceopxyi", "асеорхуі")
+#: The same letters as wide ones, as East Asian texts have them.
+_WIDE = {sign: sign + 0xFEE0 for sign in range(ord("A"), ord("z") + 1) if chr(sign).isalpha()}
 _UNSEEN = "\u200b"
 _PADDING = 12
 
@@ -34,5 +36,5 @@ def attempts(task: Task, rules: Rules) -> list[str]:
         "{}",
     ]
     if grading.script_of(constraints) == "Latin":
-        forged.append(gold.translate(_ALIKE))
+        forged += [gold.translate(_ALIKE), gold.translate(_WIDE)]
     return [text for text in forged if text != gold]

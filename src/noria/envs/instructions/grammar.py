@@ -22,7 +22,8 @@ Values = Mapping[str, Any]
 #: Least and greatest admissible number; the greatest may be infinite.
 Bounds = tuple[float, float]
 Relation = Literal[
-    "=", "!=", "<", "<=", ">", ">=", "in range", "no", "has", "contains", "starts", "ends", "before", "after", "is"
+    "=", "!=", "<", "<=", ">", ">=", "in range", "no", "has", "contains", "starts", "ends", "before", "after", "is",
+    "matches",
 ]  # fmt: skip
 Bring = Callable[[Pen, Draft, Values, Bounds], None]
 Edit = Callable[[Pen, Draft, Values], None]
@@ -138,6 +139,8 @@ def related(relation: Relation, found: Any, values: Values) -> bool:
     if relation == "ends":
         before = found.removesuffix(values["w"])
         return bool(before != found) and not (before[-1:].isalnum() or before.endswith("_"))
+    if relation == "matches":
+        return bool(found) and bool(found[0] == values["w"] and found[-1] == values["v"])
     return bool(found == values["w"])
 
 

@@ -14,7 +14,6 @@ from typing import Literal
 
 from noria.core.types import Task
 from noria.envs.instructions import admission
-from noria.envs.instructions.drafts import Draft
 from noria.envs.instructions.grammar import LAYERS, Constraint
 from noria.envs.instructions.judge import Rules
 from noria.envs.instructions.lexicon import TOPICS, Topic
@@ -169,12 +168,16 @@ def _thought(
         return f"{text} try {answer} check {checks(constraints, answer)}"
     if habit.thought == "try":
         first = _first_draft(constraints, topic, rng)
-        return f"{text} try {first} check {checks(constraints, first)}. mend"
+        wrong = not all(one.holds(first) for one in constraints)
+        return f"{text} try {first} check {checks(constraints, first)}{'. mend' if wrong else ''}"
     return text
 
 
 def _first_draft(constraints: list[Constraint], topic: Topic, rng: random.Random) -> str:
     """What a writer has who has mended only what comes first."""
     ordered = sorted(constraints, key=lambda one: LAYERS.index(one.kind.layer))
-    draft: Draft | None = admission.build(ordered[:-1], topic, rng) if len(ordered) > 1 else None
-    return draft.render() if draft else plain(constraints, topic, rng)
+    for _ in range(_TRIES if len(ordered) > 1 else 0):
+        draft = admission.build(ordered[:-1], topic, rng)
+        if draft and not ordered[-1].holds(draft.render()):
+            return draft.render()
+    return plain(constraints, topic, rng)

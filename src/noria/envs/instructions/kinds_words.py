@@ -192,6 +192,18 @@ def _begin_first(edit: Edit) -> Edit:
     return lambda pen, draft, values: edit(pen, draft, {**values, "k": 1})
 
 
+def _frame(pen: Pen, draft: Draft, values: Values) -> None:
+    pen.start(draft, draft.sentences()[0], str(values["w"]))
+    pen.finish(draft, draft.sentences()[0], str(values["v"]))
+
+
+def _frame_otherwise(pen: Pen, draft: Draft, values: Values) -> None:
+    if pen.rng.random() < _PARTED:
+        pen.start(draft, draft.sentences()[0], pen.pick(draft, [text for text in STARTERS if text != values["w"]]))
+    else:
+        pen.finish(draft, draft.sentences()[0], pen.pick(draft, [text for text in KEY_ADVERBS if text != values["v"]]))
+
+
 def _begin_all(pen: Pen, draft: Draft, values: Values, allowed: Bounds) -> None:
     word = str(values["w"])
     for sentence in draft.sentences():
@@ -235,6 +247,10 @@ def _places() -> tuple[Kind, ...]:
     def starter(rng: random.Random, _topic: Topic) -> dict[str, Any]:
         return {"w": rng.choice(STARTERS)}
 
+    def framed(rng: random.Random, _topic: Topic) -> dict[str, Any]:
+        first = rng.choice(STARTERS)
+        return {"w": first, "v": rng.choice([text for text in KEY_ADVERBS if text != first])}
+
     return (
         Kind("first_word", "place", lambda text, values: measures.first_word(text), "is", starter,
              ("Begin with the word {w}.", "The first word must be {w}.", "Start with {w}."), "first {w}",
@@ -254,6 +270,9 @@ def _places() -> tuple[Kind, ...]:
         Kind("nth_contains", "word", nth, "contains", late((*KEY_LOOKS, *KEY_ADVERBS)),
              ("Use the word {w} in sentence {k}.", "Say {w} in sentence {k}."), "sentence {k} {w}",
              _put_in_nth, _leave_out_of_nth, more=there),
+        Kind("opening_form", "place", lambda text, values: nth(text, {"k": 1}), "matches", framed,
+             ("Sentence 1 must read: {w} ... {v}.", "The form of sentence 1 is: {w} ... {v}."),
+             "sentence 1 {w} ... {v}", _frame, _frame_otherwise, more=said),
         counted("all_start", "place", "off start:{w}", "no",
                 lambda text, values: _off(measures.first_words(text), values["w"]), starter,
                 ("Begin each sentence with {w}.", "The first word of each sentence must be {w}."),

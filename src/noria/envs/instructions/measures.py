@@ -1,7 +1,8 @@
 """Procedures: what is counted in, or taken out of, an answer. Pure functions of the text; none raises.
 
-A word is a run of letters, digits and `_`. A sentence ends at `.`, `!` or `?` before a blank or the end of its line;
-a line end ends it too. Titles (`<<…>>`), lines that end with `:`, and lines without a word are no sentences.
+A word is a run of letters, digits and `_`; accents do not count. A sentence ends at `.`, `!` or `?` before a blank or
+the end of its line; a line end ends it too. Titles (`<<…>>`), lines that end with `:`, and lines without a word are no
+sentences.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _RULE = re.compile(r"\s*\*{3,}\s*")
 _POSTSCRIPT = re.compile(r"P\.(?:P\.)?S\.")
 _STARRED = re.compile(r"\*[^\s*][^*\n]*\*")
 _BOXED = re.compile(r"\[([^\[\]\n]*)\]")
+_LATIN = re.compile(r"LATIN (?:SMALL|CAPITAL) (?:LETTER|LIGATURE) (?:[A-Z]|AE|OE|ETH|THORN|SHARP S)(?: WITH .*)?")
 _PAIR = re.compile(r"\w+: .*\w.*")
 #: What may stand around an answer's first or last word.
 _EDGE = " \t\n\"'*[](){}<>.,;:!?-"
@@ -35,17 +37,21 @@ class Sentence(NamedTuple):
     mark: str
 
 
+def folded(text: str) -> str:
+    """The text without accents, so that `é` counts as an `e`."""
+    if text.isascii():
+        return text
+    return "".join(sign for sign in unicodedata.normalize("NFD", text) if unicodedata.category(sign) != "Mn")
+
+
 def words(text: str) -> list[str]:
-    """Words in order, as written."""
-    return _WORD.findall(text)
+    """Words in order, without accents."""
+    return _WORD.findall(folded(text))
 
 
 def low_words(text: str) -> list[str]:
-    """Words in lower case; a sign whose small letter alone is ASCII (as the Kelvin sign) stays as it is."""
-    if text.isascii():
-        return _WORD.findall(text.lower())
-    lowered = [(word, word.lower()) for word in _WORD.findall(text)]
-    return [low if low.isascii() == word.isascii() else word for word, low in lowered]
+    """Words in lower case, without accents."""
+    return _WORD.findall(folded(text).lower())
 
 
 def lines(text: str) -> list[str]:
@@ -124,7 +130,7 @@ def occurrences(text: str, word: str) -> int:
 
 def letter(text: str, one: str) -> int:
     """How often a letter stands in the text, whatever its case."""
-    return text.lower().count(one)
+    return folded(text).lower().count(one)
 
 
 def initials(text: str, one: str) -> int:
@@ -192,7 +198,7 @@ def ending(text: str) -> str:
 
 def opening(text: str) -> str:
     """The first letter in lower case, "" without one."""
-    return next((sign.lower() for sign in text.strip(_EDGE) if sign.isalpha()), "")
+    return next((sign.lower() for sign in folded(text).strip(_EDGE) if sign.isalpha()), "")
 
 
 def upper(text: str) -> int:
@@ -263,11 +269,16 @@ def json_key(text: str, key: str) -> int:
 
 
 def strangers(text: str, script: str) -> int:
-    """Letters that are not of a script ("LATIN", "GREEK", "CYRILLIC"); 1 where there is no letter at all."""
+    """Letters that are not of a script ("LATIN", "GREEK", "CYRILLIC"); 1 where there is no letter at all.
+
+    Of Latin ones only those of an alphabet count, with or without accents: others are there to look like them.
+    """
     found = [sign for sign in text if sign.isalpha()]
     if found and script == "LATIN" and text.isascii():
         return 0
-    return sum(script not in unicodedata.name(sign, "") for sign in found) if found else 1
+    names = [unicodedata.name(sign, "") for sign in found]
+    own = [bool(_LATIN.fullmatch(name)) if script == "LATIN" else name.startswith(script) for name in names]
+    return own.count(False) if found else 1
 
 
 def _is_title(line: str) -> bool:

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from noria.core.config import Checked
 from noria.core.errors import EngineError, PolicyError, UserError
 from noria.core.protocols import Policy, Sandbox
+from noria.core.registry import nearest
 from noria.core.types import Message, Observation, Outcome, Split, Task
 from noria.envs.instructions import admission, forgeries, grading, habits, model_judge
 from noria.envs.instructions.judge import Rules, fluency, prose, said
@@ -22,6 +23,7 @@ from noria.tokens.calls import parse
 
 #: More than these do not fit into one short answer.
 MAX_CONSTRAINTS = 6
+DOCS = "docs/worlds/instructions.md"
 ADVICE: Mapping[str, tuple[str, ...]] = {
     "blind": (
         "Name every rule before you write.",
@@ -58,7 +60,7 @@ class Config(Checked):
     tasks: int = Field(default=256, ge=1, le=10**6, description="training tasks of a round")
     constraints: tuple[int, int] = Field(default=(1, 2), description="fewest and most constraints of a task")
     kinds: tuple[str, ...] = Field(
-        default=(), description="kinds of constraints to draw from, see docs/worlds/instructions.md; () = all"
+        default=(), description="kinds of constraints to draw from, see the world's page; () = all"
     )
     max_plain: float = Field(
         default=0.5, ge=0, le=1, description="refuse constraints that more than this share of plain answers keeps"
@@ -78,18 +80,20 @@ class Config(Checked):
     @classmethod
     def _is_range(cls, value: tuple[int, int]) -> tuple[int, int]:
         if not 1 <= value[0] <= value[1] <= MAX_CONSTRAINTS:
-            raise ValueError(f"constraints must be two numbers from 1 to {MAX_CONSTRAINTS} in order: got {list(value)}")
+            raise ValueError(
+                f"constraints must be two numbers from 1 to {MAX_CONSTRAINTS}, the smaller first: got {list(value)} - "
+                "write for instance [1, 2]"
+            )
         return value
 
     @field_validator("kinds")
     @classmethod
     def _are_kinds(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        unknown = [name for name in value if name not in all_kinds()]
-        if unknown or len(set(value)) != len(value):
-            wrong = unknown or list(value)
-            raise ValueError(
-                f"kinds must be distinct names of kinds: got {wrong} - choose from {', '.join(all_kinds())}"
-            )
+        for name in value:
+            if name not in all_kinds():
+                raise ValueError(f"kinds must be known: got {name!r}{nearest(name, list(all_kinds()))} - see {DOCS}")
+        if len(set(value)) != len(value):
+            raise ValueError(f"kinds must be distinct: got {list(value)} - name each once")
         return value
 
     @model_validator(mode="after")
