@@ -37,6 +37,8 @@ ADVICE: Mapping[str, tuple[str, ...]] = {
     "change": _NUMBER,
     "place": _RIGHT_ROW,
     "assign": _RIGHT_ROW,
+    "pass": _RIGHT_ROW,
+    "restart": _ORDER,
     "release": _RIGHT_ROW,
     "set": _RIGHT_ROW,
     "create": (
@@ -76,5 +78,6 @@ ADVICE: Mapping[str, tuple[str, ...]] = {
     ),
 }
 REMEDIES: Mapping[str, str] = {
-    "step": "list", "place": "list", "assign": "list", "release": "list", "set": "list", "create": "ask",
+    "step": "list", "place": "list", "assign": "list", "pass": "list", "release": "list", "set": "list",
+    "create": "ask",
 }  # fmt: skip

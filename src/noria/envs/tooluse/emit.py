@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from noria.envs.tooluse.spec import Domain, Operation, Param
-from noria.envs.tooluse.terms import Arg, Cell, Const, Count, New, Put, Sum, Term, effect_of, pieces_of, test_of
+from noria.envs.tooluse.terms import Arg, Cell, Const, Count, New, Put, Sum, Term, comparison_of, effect_of, pieces_of
 
 _HEAD = '''"""Backend of the domain {title}: {tools} tools over {tables}."""
 
@@ -163,7 +163,7 @@ def _function(domain: Domain, operation: Operation) -> Iterator[str]:
         return
     write = _Writer(domain, operation)
     for check in operation.checks:
-        test = test_of(check.test)
+        test = comparison_of(check.test)
         yield f"    if not ({write.sum(test.left)} {test.op} {write.sum(test.right)}):"
         yield f"        raise Refused({write.message(check.says)})"
     yield "    changed: dict[str, Row] = {}"

@@ -284,7 +284,6 @@ def _longer(
     """Ways of one call more that hold no shortest way and no call that could be left out, one of each set of calls."""
     shortest = [set(way) for way in ways]
     found: dict[object, tuple[Move, ...]] = {}
-    space.budget //= 3
     try:
         for way in space.ways(start, target, len(ways[0]) + 1):
             if any(calls <= set(way) for calls in shortest):

@@ -29,6 +29,10 @@ def steps(sketch: Sketch, draft: Draft, guards: list[Check]) -> None:
             checks += guards
         doc = f"{noun} from {start} to {end}"
         sketch.op(f"{verb}_{noun}", "step", doc, draft, [id_of(draft)], checks, [f"{cell} = '{end}'"])
+    if len(draft.lifecycle.states) > 2 and sketch.chance(0.5):
+        checks = [Check(f"{cell} != '{draft.work}'", f"{{{noun}}} is {draft.work} already")]
+        name, doc = f"{sketch.verb('restart')}_{noun}", f"{noun} to {draft.work}, from wherever"
+        sketch.op(name, "restart", doc, draft, [id_of(draft)], checks, [f"{cell} = '{draft.work}'"])
 
 
 def placing(sketch: Sketch, thing: Draft, place: Draft) -> list[Check]:
@@ -81,6 +85,15 @@ def holding(sketch: Sketch, thing: Draft, person: Draft, rank: str) -> list[Chec
     checks += sketch.works(thing) if sketch.chance(0.4) else []
     doc = f"{thing.noun} back from its {who}"
     sketch.op(f"{back}_{thing.noun}", "release", doc, thing, [id_of(thing)], checks, [f"{ref} = ''"])
+    if sketch.chance(0.7):
+        checks = [
+            *sketch.works(person),
+            Check(f"{ref} != ''", f"{{{thing.noun}}} has no {who}"),
+            Check(f"{ref} != {who}", f"{{{thing.noun}}} has {{{who}}} already"),
+            Check(f"{held} < {who}.{quota}", f"{{{who}}} has {quota} {{{who}.{quota}}}, used up"),
+        ]
+        name, doc = f"{sketch.verb('pass')}_{thing.noun}", f"{thing.noun} from its {who} to another"
+        sketch.op(name, "pass", doc, thing, params, checks, [f"{ref} = {who}"])
     sketch.limits.append(Limit(thing.table, person.noun, person.table, quota))
     if sketch.chance(0.4):
         return [Check(f"{held} == 0", f"{{{who}}} holds {{{held}}} {thing.table}, must hold 0")]

@@ -114,7 +114,7 @@ def silent_checks(domain: Domain, found: Probes) -> list[str]:
     ]
 
 
-def test_text(domain: Domain, found: Probes) -> str:
+def tests_of(domain: Domain, found: Probes) -> str:
     """The test file."""
     cases = {
         "positive": [case for cases in found.positive.values() for case in cases],
@@ -163,7 +163,8 @@ def _one(domain: Domain, state: State, operation: Operation, rng: random.Random,
         return state
     faults = faults_of(domain, after)
     if faults:
-        found.unsound = f"{move.name} breaks an invariant: {faults[0]}"
+        found.unsound = found.unsound or f"{move.name} breaks an invariant: {faults[0]}"
+        return state
     cases = found.positive.setdefault(move.name, [])
     if len(cases) < _POSITIVE:
         cases.append(case | {"says": says, "after": copy_of(after)})
@@ -186,10 +187,17 @@ def _move(domain: Domain, state: State, operation: Operation, rng: random.Random
 
 
 def _broken(domain: Domain, state: State) -> Iterator[tuple[State, list[str]]]:
-    """The state with one value of each field put outside of it, and what the reference says of that."""
+    """States with one field outside its values or one limit exceeded, and what the reference says of them."""
     for table in domain.tables:
         for field_ in table.fields:
             for name in list(state[table.name])[:1]:
                 wrong = copy_of(state)
                 wrong[table.name][name][field_.name] = field_.high + 1 if field_.kind == "int" else "nowhere"
                 yield wrong, faults_of(domain, wrong)
+    for limit in domain.limits:
+        crowded = copy_of(state)
+        owner = next(iter(crowded[limit.owner]))
+        crowded[limit.owner][owner][limit.cap] = 1
+        for row in crowded[limit.table].values():
+            row[limit.ref] = owner
+        yield crowded, faults_of(domain, crowded)

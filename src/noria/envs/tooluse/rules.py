@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from noria.envs.tooluse.spec import NOBODY, Domain, Field, Operation, Row, State, Table, Value
-from noria.envs.tooluse.terms import Arg, Cell, Const, Count, New, Put, Sum, Term, effect_of, pieces_of, test_of
+from noria.envs.tooluse.terms import Arg, Cell, Const, Count, New, Put, Sum, Term, comparison_of, effect_of, pieces_of
 
 _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
@@ -50,7 +50,7 @@ def play(domain: Domain, state: State, name: str, args: Args) -> str:
     if operation.reads:
         return _read(domain, state, operation, args)
     for at, check in enumerate(operation.checks):
-        test = test_of(check.test)
+        test = comparison_of(check.test)
         left = _sum(domain, state, operation, args, test.left)
         if not _COMPARE[test.op](left, _sum(domain, state, operation, args, test.right)):
             raise Refused(_said(domain, state, operation, args, check.says), at)

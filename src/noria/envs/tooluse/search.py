@@ -18,7 +18,7 @@ from functools import lru_cache
 from noria.envs.tooluse.backend import backend_of
 from noria.envs.tooluse.rules import copy_of
 from noria.envs.tooluse.spec import Domain, Operation, State, Value
-from noria.envs.tooluse.terms import Cell, Const, Count, Put, Sum, effect_of, test_of
+from noria.envs.tooluse.terms import Cell, Const, Count, Put, Sum, comparison_of, effect_of
 
 Place = tuple[str, str]
 #: Cells that differ, as (table, id, field); a row that was made counts as one, as (table, "#number", "").
@@ -281,7 +281,7 @@ def _read_by(domain: Domain, operation: Operation) -> frozenset[Place]:
                     look(value)
 
     for check in operation.checks:
-        test = test_of(check.test)
+        test = comparison_of(check.test)
         look(test.left)
         look(test.right)
     for text in operation.effects:

@@ -81,4 +81,4 @@ def _registered(tree: ast.Module, defined: dict[str, ast.FunctionDef], tools: li
     found += [f"{name} is in the registry and no tool" for name in registry if name not in tools]
     found += [f"{name} is registered and not defined" for name in registry.values() if name not in defined]
     public = {name for name in defined if not name.startswith("_")} - {"call", "validate"}
-    return found + [f"{name} is defined and cannot be reached" for name in sorted(public - set(registry))]
+    return found + [f"{name} is defined and cannot be reached" for name in sorted(public - set(registry.values()))]

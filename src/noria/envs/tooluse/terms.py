@@ -92,7 +92,7 @@ class New:
 
 
 @lru_cache(maxsize=8192)
-def test_of(text: str) -> Test:
+def comparison_of(text: str) -> Test:
     """A comparison. Raises BadTerm."""
     for op in COMPARE:
         left, found, right = text.partition(f" {op} ")

@@ -182,6 +182,8 @@ VERBS: Mapping[str, tuple[str, ...]] = {
     "transfer": ("transfer", "shift", "decant"),
     "place": ("move", "put", "relocate"),
     "assign": ("assign", "lend", "give", "hand"),
+    "pass": ("pass", "reassign", "forward"),
+    "restart": ("restart", "normalise"),
     "release": ("release", "return", "free", "collect"),
     "create": ("create", "book", "place", "request"),
     "cancel": ("cancel", "withdraw", "revoke"),

@@ -17,15 +17,17 @@ from noria.envs.tooluse.terms import (
     Sum,
     Term,
     Test,
+    comparison_of,
     effect_of,
     pieces_of,
-    test_of,
 )  # fmt: skip
 
 #: Names that emitted functions use themselves.
 _RESERVED = frozenset(
     ("data", "changed", "made", "name", "row", "call", "validate", "re", "str", "int", "sum", "dict", "list", "set")
 )  # fmt: skip
+#: Texts stand in the source of the backend: nothing may end its strings.
+_TEXT = re.compile(r"[A-Za-z0-9 ,;:()._={}-]+")
 LEAST_TOOLS, MOST_TOOLS = 10, 30
 
 
@@ -61,6 +63,11 @@ def _names(domain: Domain) -> Iterator[str]:
                 yield f"{table.name}.{field.name} points to no table"
             if field.kind == "enum" and not field.values:
                 yield f"{table.name}.{field.name} has no values"
+    texts = [domain.title, *(op.doc for op in domain.operations)]
+    texts += [check.says for op in domain.operations for check in op.checks]
+    for text in texts:
+        if not _TEXT.fullmatch(text):
+            yield f"text {text!r} must be words without quotes"
     for limit in domain.limits:
         if not (_field(domain, limit.table, limit.ref) and _field(domain, limit.owner, limit.cap)):
             yield f"the limit of {limit.table} by {limit.owner} names no fields"
@@ -79,7 +86,7 @@ def _operation(domain: Domain, operation: Operation) -> Iterator[str]:
         if param.measures and not _field(domain, *param.measures.split(".", 1)):
             yield f"parameter {param.name} measures no field"
     for check in operation.checks:
-        yield from _test(domain, operation, test_of(check.test))
+        yield from _test(domain, operation, comparison_of(check.test))
         for piece in pieces_of(check.says):
             if not isinstance(piece, str):
                 yield from _typed(domain, operation, piece)[1]

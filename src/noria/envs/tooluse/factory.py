@@ -29,7 +29,7 @@ from noria.core.store import sync_folder, write_atomically
 from noria.envs.tooluse.emit import source_of
 from noria.envs.tooluse.folder import BACKEND, DOMAINS, GOALS, LOG, REPORT, SCHEMA, SPEC, TESTS
 from noria.envs.tooluse.goals import Dropped
-from noria.envs.tooluse.probes import Probes, missing, probe, silent_checks, test_text
+from noria.envs.tooluse.probes import Probes, missing, probe, silent_checks, tests_of
 from noria.envs.tooluse.sample import draw_domain
 from noria.envs.tooluse.spec import Domain, signature
 from noria.envs.tooluse.static import faults_in_source
@@ -187,7 +187,7 @@ def _tested(domain: Domain, seed: int, sandbox: Sandbox) -> Probes:
     found = probe(domain, seed)
     if faults := missing(domain, found):
         raise Refused("inexecutable tool", faults[0])
-    files = {BACKEND: source_of(domain), TESTS: test_text(domain, found)}
+    files = {BACKEND: source_of(domain), TESTS: tests_of(domain, found)}
     for attempt in range(_ASKED):
         try:
             report = sandbox.test(files, TESTS, _TEST_TIMEOUT_S)
@@ -228,7 +228,7 @@ def _write(out: Path, domain: Domain, found: Probes, goals: list[dict[str, Any]]
         SPEC: dumps(domain),
         BACKEND: source_of(domain),
         SCHEMA: json.dumps(schema_of(domain), indent=1),
-        TESTS: test_text(domain, found),
+        TESTS: tests_of(domain, found),
         GOALS: "".join(dumps(goal) + "\n" for goal in goals).rstrip("\n"),
     }
     for name, text in texts.items():
