@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from noria.core.errors import UserError
+from noria.losses import logprobs
 from noria.losses.logprobs import chunked_logprobs, entropies, prediction_positions, shift_logprobs
 
 LENGTHS = (1, 2, 17)
@@ -107,6 +108,19 @@ def test_chunked_equals_plain_with_gradients(chunk: int, temperature: float) -> 
         results.append((logp, entropy, h.grad, w.grad))
     for plain_value, chunked_value in zip(*results, strict=True):
         torch.testing.assert_close(chunked_value, plain_value, atol=1e-10, rtol=0)
+
+
+def test_a_chunk_that_is_kept_gives_the_same_gradients_once_and_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden, weight, ids, segment = (t.requires_grad_() if t.is_floating_point() else t for t in rows())
+    found = []
+    for bytes_kept in (0, 1 << 20):
+        monkeypatch.setattr(logprobs, "KEPT_BYTES", bytes_kept)
+        logp, entropy = chunked_logprobs(hidden, weight, ids, segment, 1.3, chunk_tokens=64)
+        value = (logp * torch.arange(len(ids))).sum() + (entropy * entropy).sum()
+        for _ in range(2):
+            found.append(torch.autograd.grad(value, (hidden, weight), retain_graph=True))
+    for grads in found[1:]:
+        assert all(torch.equal(got, want) for got, want in zip(grads, found[0], strict=True))
 
 
 def test_chunked_gradient_by_finite_differences() -> None:

@@ -98,8 +98,9 @@ def test_gradients_do_not_depend_on_micro_batches_or_order(random_model, aggrega
         other = trainer_of(model)
         again = other.step([rows[i] for i in order], terms, coefficients, tokens=tokens)
         for name, value in gradients(other).items():
-            torch.testing.assert_close(value, want[name], atol=1e-10, rtol=1e-8)
-        assert again == pytest.approx(facts, abs=1e-9)
+            # Norms round to float32 in both directions: what rows share is rounded once for all of them.
+            torch.testing.assert_close(value, want[name], atol=5e-7, rtol=1e-5)
+        assert again == pytest.approx(facts, abs=1e-6)
 
 
 def test_a_gradient_is_that_of_the_naive_loss(random_model):

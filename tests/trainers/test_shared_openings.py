@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from noria.losses import clipped, reverse_kl
 from noria.losses.states import Head
 from noria.trainers.local import Config, LocalTrainer
-from noria.trainers.packing import micro_batches
+from noria.trainers.packing import joined_batches, micro_batches
 from noria.trainers.rows import Channel, Row, Scored, trained_positions
 
 #: For each prompt its length and the lengths of what follows it.
@@ -68,6 +68,47 @@ def test_every_token_sees_its_own_row_up_to_itself(
     assert sorted(seen) == list(range(len(rows)))
 
 
+@given(groups, st.integers(1, 90))
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_every_token_of_a_joined_line_reads_its_own_row_up_to_itself(
+    shape: list[tuple[int, list[int]]], tokens: int
+) -> None:
+    rows = rows_of(shape)
+    seen, held = [], 0
+    for micro in joined_batches(rows, tokens):
+        assert micro.attention is None and micro.reads is not None
+        ids, positions = micro.ids[0], micro.positions[0]
+        assert len(ids) <= tokens or len(micro.places) == 1
+        assert [place.start for place in micro.places] == np.cumsum([0, *(p.n for p in micro.places)]).tolist()[:-1]
+        lines = [line for grid in micro.reads.rectangles for line in grid]
+        read = [line[: t + 1] for line in lines for t in range(len(line))]
+        for place in micro.places:
+            row = rows[place.row]
+            seen.append(place.row)
+            assert place.skip <= row.opening()
+            for flat in range(place.start, place.start + place.n):
+                keys = read[int(micro.reads.back[flat])]
+                at = place.skip + flat - place.start
+                assert int(keys[-1]) == flat and ids[keys].tolist() == row.ids[: at + 1].tolist()
+                assert positions[keys].tolist() == list(range(at + 1)) and int(micro.segment[flat]) == place.row
+                assert int(micro.source[flat]) == (int(keys[-2]) if at else -1)
+        held += len(ids)
+    assert sorted(seen) == list(range(len(rows)))
+    assert held <= sum(map(len, rows))
+
+
+def test_a_joined_line_shares_every_beginning() -> None:
+    """As in a tree: five tokens of all rows, two more of two of them."""
+    heads = ([1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 8], [9, 2, 3, 4, 5, 6, 7])
+    rows = [Row.plain([*head, 20 + i, 30], [0] * len(head) + [1, 1], group=i) for i, head in enumerate(heads)]
+    (micro,) = joined_batches(rows, 99)
+    assert micro.ids.shape == (1, 9 + 2 + 3 + 9)
+    assert {place.row: place.skip for place in micro.places} == {0: 0, 1: 7, 2: 5, 3: 0}
+    apart = joined_batches(rows, 12)
+    want = [[(0, 0), (1, 7)], [(2, 0)], [(3, 0)]]
+    assert [[(place.row, place.skip) for place in micro.places] for micro in apart] == want
+
+
 def test_the_prompt_of_a_group_is_read_once() -> None:
     rows = rows_of([(6, [4, 3, 2, 5])])
     (micro,) = micro_batches(rows, 40, 200)
@@ -88,23 +129,27 @@ def test_what_is_trained_or_compared_is_not_shared() -> None:
     assert other.opening() == 0
 
 
-def trainer_of(model: Any, line_tokens: int) -> LocalTrainer:
-    """A trainer; with `line_tokens` 0 each row has a line of its own."""
+def trainer_of(model: Any, line_tokens: int, joins: bool = True) -> LocalTrainer:
+    """A trainer; with `line_tokens` 0 each row has a line of its own, without `joins` lines have a mask."""
     trainer = LocalTrainer(Config(line_tokens=line_tokens or 16, chunk_tokens=16), copy.deepcopy(model))
-    trainer._line_tokens = line_tokens
+    assert trainer._joins
+    trainer._line_tokens, trainer._joins = line_tokens, joins
     trainer.configure(1e-2, (0.9, 0.99), 0.0, 0.0)
     return trainer
 
 
+@pytest.mark.parametrize("joins", [True, False])
 # The products of a mixture's experts have no float64.
 @pytest.mark.parametrize(
     ("name", "dtype", "error"),
     [("qwen3", torch.float64, 1e-6), ("llama", torch.float64, 1e-6), ("qwen3_moe", torch.float32, 2e-4)],
 )
-def test_scores_states_and_gradients_are_those_of_rows_alone(name: str, dtype: torch.dtype, error: float) -> None:
+def test_scores_states_and_gradients_are_those_of_rows_alone(
+    name: str, dtype: torch.dtype, error: float, joins: bool
+) -> None:
     rows = rows_of([(6, [4, 3, 2, 5]), (1, [3, 3]), (5, [1, 7]), (0, [4])], seed=3)
     model, teacher = tiny_model(name).to(dtype), trainer_of(tiny_model(name, seed=1).to(dtype), 0)
-    wanted, got = trainer_of(model, 0), trainer_of(model, 64)
+    wanted, got = trainer_of(model, 0), trainer_of(model, 64, joins)
     for mine, other in zip(got.score(rows), wanted.score(rows), strict=True):
         assert np.allclose(mine, other, atol=error)
     for mine, other in zip(got.states(rows), wanted.states(rows), strict=True):

@@ -17,6 +17,8 @@ from noria.core.errors import UserError
 
 #: A chunk's logits exist once; whatever is computed beside them exists for one of so many parts of them.
 PIECES = 8
+#: A single chunk of at most so many bytes is kept for the backward pass instead of being computed again.
+KEPT_BYTES = 64 << 20
 
 
 def prediction_positions(segment: Tensor, wanted: Tensor | None = None) -> Tensor:
@@ -79,7 +81,7 @@ def chunked_logprobs(
     `hidden` [T, D] (after the final norm), `weight` [V, D] (lm_head), `ids` [T], `segment` [T]. Only
     positions in `wanted` (all if None) that have a predecessor are computed, the rest are 0.0. `source` [T] names the
     row at which each token is predicted where that is not the one before it (-1 = none). Logits are
-    recomputed in the backward pass: memory above the inputs is little more than one chunk of [chunk_tokens, V].
+    recomputed in the backward pass unless they are few: memory above the inputs is little more than one chunk.
     Equals `shift_logprobs`.
     """
     rows = sources(segment) if source is None else source
@@ -116,11 +118,14 @@ class _ChunkedHead(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         picked = _as_float(hidden[:0, :1]).new_empty(len(targets))
         entropy = torch.empty_like(picked)
+        ctx.kept = None
         for start in range(0, len(targets), chunk):
             part = slice(start, start + chunk)
             logp = _chunk_logp(hidden[part], weight, temperature)
             picked[part] = logp.gather(1, targets[part, None]).squeeze(1)
             entropy[part] = torch.cat([(piece.exp().mul_(piece)).sum(1).neg_() for piece in _pieces(logp)])
+            if len(targets) <= chunk and logp.nbytes <= KEPT_BYTES and any(ctx.needs_input_grad):
+                ctx.kept = logp
             del logp  # or it would live on beside the next chunk
         ctx.save_for_backward(hidden, weight, targets, entropy)
         return picked, entropy
@@ -138,7 +143,9 @@ class _ChunkedHead(torch.autograd.Function):
         for start in range(0, len(targets), ctx.chunk):
             part = slice(start, start + ctx.chunk)
             rows = hidden[part]
-            grad = _chunk_logp(rows, weight, ctx.temperature)
+            # What was kept becomes the gradient in place; a second backward pass computes it again.
+            grad = _chunk_logp(rows, weight, ctx.temperature) if ctx.kept is None else ctx.kept
+            ctx.kept = None
             slope = grad_logp[part, None]
             if grad_entropy is None:
                 grad.exp_().mul_(-slope)

@@ -6,7 +6,7 @@ log-probabilities are those that the step's own forward pass finds, so scoring r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,3 +53,13 @@ class Kept:
             return False
         places = self.forward.micro.places
         return all((self.rows[place.row].opening() or place.skip) >= place.skip for place in places)
+
+
+def of_rows(rows: Sequence[Row], passes: Iterable[tuple[Micro, torch.Tensor]]) -> list[NDArray[np.float64]]:
+    """Flat log-probabilities of micro-batches as one array [T] per row; 0 where no pass has any."""
+    out: list[NDArray[np.float64]] = [np.zeros(len(row)) for row in rows]
+    for micro, logp in passes:
+        values = logp.double().numpy()
+        for place in micro.places:
+            out[place.row][place.own] = values[place.flat]
+    return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,22 +14,23 @@ from pydantic import Field, model_validator
 
 from noria.core.config import Checked
 from noria.core.errors import UserError
-from noria.losses.base import Batch, Denominators, Loss, merge_metrics
+from noria.losses.base import Batch, Loss, merge_metrics
 from noria.losses.logprobs import chunked_logprobs
 from noria.losses.objective import objective
 from noria.losses.states import Head
 from noria.models import lora, weights
+from noria.models.attention import read_by_rows
 from noria.models.checkpointing import Mode, recompute
 from noria.models.load import Dtype, backbone, head_weight, load_model
 from noria.models.traits import probe
 from noria.trainers.blame import BadStep as BadStep
 from noria.trainers.blame import bad_step, is_bad, unusual
 from noria.trainers.channels import Views
-from noria.trainers.forward import Forward, Kept
+from noria.trainers.forward import Forward, Kept, of_rows
 from noria.trainers.generate import continued
-from noria.trainers.packing import Micro, micro_batches
+from noria.trainers.packing import Micro, joined_batches, micro_batches
 from noria.trainers.precision import Masters, Moments, adamw
-from noria.trainers.rows import Row, batch_of, trained_positions, with_states
+from noria.trainers.rows import Row, batch_of, denominators, trained_positions, with_states
 
 #: Folder inside a checkpoint that holds the adapter which was merged into it.
 ADAPTER = "adapter"
@@ -44,7 +44,11 @@ class Config(Checked):
     alone_threads: int = Field(
         2, ge=1, le=1024, description="torch threads while nothing else runs (supervised phases)"
     )
-    line_tokens: int = Field(192, ge=16, description="length that rollouts are packed into, in tokens")
+    line_tokens: int = Field(
+        192,
+        ge=16,
+        description="length that rollouts are packed into where they are read through a mask, in tokens",
+    )
     chunk_tokens: int = Field(4096, ge=1, description="tokens whose logits are held at once")
     device: str = Field("cpu", description="torch device of the model and its optimiser: cpu, cuda or cuda:N")
     dtype: Dtype = Field(
@@ -95,6 +99,7 @@ class LocalTrainer:
         self._masters = Masters(p for p in model.parameters() if p.requires_grad)
         # Where a layer carries state along the line, each row has a line of its own.
         self._line_tokens = config.line_tokens if self.traits.packs else 0
+        self._joins = self.traits.packs and read_by_rows(model)
         self._kept: Kept | None = None
 
     def use_threads(self, n: int) -> None:
@@ -121,14 +126,14 @@ class LocalTrainer:
         forward pass is kept for it.
         """
         self._kept = None
-        micros = micro_batches(rows, self._line_tokens, keep or tokens)
+        micros = self._cut(rows, keep or tokens)
         if keep and len(micros) == 1 and self.config.checkpointing == "none":
             forward = self._forward(rows, micros[0], temperature)
             self._kept = Kept.of(rows, temperature, forward)
-            return _of_rows(rows, [(micros[0], forward.logp.detach())])
+            return of_rows(rows, [(micros[0], forward.logp.detach())])
         with torch.inference_mode():
             passes = ((micro, self._forward(rows, micro, temperature).logp) for micro in micros)
-            return _of_rows(rows, passes)
+            return of_rows(rows, passes)
 
     def states(self, rows: Sequence[Row], tokens: int = 8192) -> list[torch.Tensor]:
         """The hidden states [n, D] that predict each row's n masked tokens (but a first one). No gradient."""
@@ -141,14 +146,14 @@ class LocalTrainer:
         found: list[torch.Tensor] = [torch.empty(0)] * len(rows)
         passes: list[tuple[Micro, torch.Tensor]] = []
         with torch.no_grad():
-            for micro in micro_batches(rows, self._line_tokens, tokens):
+            for micro in self._cut(rows, tokens):
                 hidden = self._states(micro)
                 if temperature is not None:
                     passes.append((micro, self._read(rows, micro, hidden, temperature)[0]))
                 hidden = micro.predicting(hidden)
                 for place in micro.places:
                     found[place.row] = hidden[torch.from_numpy(place.at(trained_positions(rows[place.row])))]
-        return _of_rows(rows, passes), found
+        return of_rows(rows, passes), found
 
     def head(self, name: str = "student", temperature: float = 1.0) -> Head:
         """How this model's hidden states become logits."""
@@ -176,7 +181,7 @@ class LocalTrainer:
         if kept is not None and kept.serves(rows, temperature):
             rows, passes = kept.rows, iter([kept.forward])
         else:
-            micros = micro_batches(rows, self._line_tokens, tokens)
+            micros = self._cut(rows, tokens)
             passes = (self._forward(rows, micro, temperature) for micro in micros)
         del kept  # its pass may go as soon as it is used
         found = self._gradients(rows, terms, coefficients, temperature, annotate, passes)
@@ -263,6 +268,12 @@ class LocalTrainer:
         hidden = self._states(micro)
         return Forward(micro, hidden, *self._read(rows, micro, hidden, temperature))
 
+    def _cut(self, rows: Sequence[Row], tokens: int) -> list[Micro]:
+        """Rows as micro-batches, all of one in a line where the model can read them there row by row."""
+        if self._joins and self._line_tokens:
+            return joined_batches(rows, tokens)
+        return micro_batches(rows, self._line_tokens, tokens)
+
     def _states(self, micro: Micro) -> torch.Tensor:
         """Hidden states [R·T, D] after the final norm."""
         longest, device = max(place.skip + place.n for place in micro.places), self.config.device
@@ -271,9 +282,11 @@ class LocalTrainer:
                 f"rollout.max_tokens must not exceed the model's sliding window of {self.traits.window} tokens: got a "
                 f"row of {longest} - lower max_tokens"
             )
+        seen = {} if micro.reads is None else {"reads": micro.reads.to(device)}
+        mask = None if micro.attention is None else micro.attention.to(device)
         hidden: torch.Tensor = backbone(self.model)(
-            input_ids=micro.ids.to(device), attention_mask=micro.attention.to(device),
-            position_ids=micro.positions.to(device), use_cache=False,
+            input_ids=micro.ids.to(device), attention_mask=mask, position_ids=micro.positions.to(device),
+            use_cache=False, **seen,
         ).last_hidden_state  # fmt: skip
         return hidden.reshape(-1, hidden.shape[-1])
 
@@ -347,30 +360,6 @@ class LocalTrainer:
             lora.save_adapter(self.model, folder / ADAPTER)
 
 
-def _of_rows(rows: Sequence[Row], passes: Iterable[tuple[Micro, torch.Tensor]]) -> list[NDArray[np.float64]]:
-    """Flat log-probabilities of micro-batches as one array [T] per row; 0 where no pass has any."""
-    out: list[NDArray[np.float64]] = [np.zeros(len(row)) for row in rows]
-    for micro, logp in passes:
-        values = logp.double().numpy()
-        for place in micro.places:
-            out[place.row][place.own] = values[place.flat]
-    return out
-
-
-def denominators(rows: Sequence[Row]) -> Denominators:
-    """Counts over a global batch of rows."""
-    lengths = [len(row) for row in rows]
-    mask = torch.from_numpy(np.concatenate([_trained(row) for row in rows]))
-    of_row = (range(len(rows)), [row.group for row in rows], [row.route for row in rows])
-    segment, group, route = (torch.from_numpy(np.repeat(numbers, lengths)) for numbers in of_row)
-    return Denominators.of(mask, segment, group, route)
-
-
-def _trained(row: Row) -> NDArray[np.bool_]:
-    """The first token of a row has no prediction, so it never counts."""
-    return np.concatenate([[False], row.mask[1:]]).astype(np.bool_)
-
-
 def build(config: Config, folder: Path) -> LocalTrainer:
     """A trainer that starts from a checkpoint folder."""
     return LocalTrainer(config, prepared(config, folder))
@@ -396,9 +385,3 @@ def with_current_reference(batch: Batch) -> Batch:
     """The distillation advantage against the policy of this very mini-batch: log pi_T - sg[log pi]."""
     assert batch.logp_teacher is not None
     return replace(batch, advantage=batch.logp_teacher - batch.logp.detach())
-
-
-def describe(folder: Path) -> dict[str, Any]:
-    """Shape and size of a checkpoint, read from its config."""
-    data: dict[str, Any] = json.loads((folder / "config.json").read_text())
-    return data

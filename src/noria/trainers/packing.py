@@ -1,9 +1,9 @@
-"""Packing of rows into rectangular micro-batches.
+"""Packing of rows into micro-batches.
 
-Several rollouts share one line of a micro-batch; a block-diagonal causal mask and positions that restart keep them
-apart, so that the loss of a pack is the sum of the losses of its members. Rollouts that begin with the same tokens
-before anything is trained in them (one prompt, many answers) share these too: the first of them in a line is there
-whole, and the others follow with their own tokens only, which see the shared ones.
+Several rollouts share one line of a micro-batch; positions that restart and a block-diagonal causal mask, or attention
+row by row, keep them apart, so that the loss of a pack is the sum of the losses of its members. Rollouts that begin
+with the same tokens before anything is trained in them (one prompt, many answers) share these too: the first of them in
+a line is there whole, and the others follow with their own tokens only, which see the shared ones.
 
     tokens      p p p a a a b b      "p" shared, "a" the first row's own, "b" the second's
     positions   0 1 2 3 4 5 3 4
@@ -12,7 +12,8 @@ whole, and the others follow with their own tokens only, which see the shared on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 
 from noria.losses.logprobs import sources
+from noria.models.attention import Reads, reads_of
 
 
 class Packed(Protocol):
@@ -67,16 +69,18 @@ class Place:
 class Micro:
     """One rectangular micro-batch of R lines and T columns.
 
-    `attention` is bool [R, 1, T, T]; `segment` is flat [R·T], the index of the row in the global batch, -1 on padding;
-    `source` [R·T] says at which flat position a token is predicted (-1 = nowhere); `places` where each member lies.
+    `attention` is bool [R, 1, T, T], or None where `reads` says what each row reads; `segment` is flat [R·T], the index
+    of the row in the global batch, -1 on padding; `source` [R·T] says at which flat position a token is predicted (-1 =
+    nowhere); `places` where each member lies.
     """
 
     ids: torch.Tensor
     positions: torch.Tensor
-    attention: torch.Tensor
+    attention: torch.Tensor | None
     segment: torch.Tensor
     source: torch.Tensor
     places: tuple[Place, ...]
+    reads: Reads | None = None
 
     def predicting(self, hidden: torch.Tensor) -> torch.Tensor:
         """Hidden states [R·T, D] such that each predicts the token of its own position; meaningless at a start."""
@@ -106,12 +110,75 @@ def micro_batches(rows: Sequence[Packed], line_tokens: int, tokens: int) -> list
     Rows with cached states are cut teacher by teacher, so that each teacher's head is read once. With `line_tokens` 0
     every row is alone in its line.
     """
-    routes = sorted({row.route if row.scored else -1 for row in rows})
+    return [micro for members in _by_route(rows) for micro in _cut(rows, members, line_tokens, tokens)]
+
+
+def _by_route(rows: Sequence[Packed]) -> list[list[int]]:
+    """Rows with cached states teacher by teacher, after those without."""
+    routes = [row.route if row.scored else -1 for row in rows]
+    return [[i for i, each in enumerate(routes) if each == route] for route in sorted(set(routes))]
+
+
+def joined_batches(rows: Sequence[Packed], tokens: int) -> list[Micro]:
+    """The same with all rows of a micro-batch in one line without padding, and `reads` instead of a mask.
+
+    Rows share whatever they begin with alike, as far as nothing is trained or compared there in either.
+    """
+    return [micro for members in _by_route(rows) for micro in _join(rows, members, tokens)]
+
+
+def _join(rows: Sequence[Packed], members: Sequence[int], tokens: int) -> list[Micro]:
+    keys = {i: rows[i].ids[: rows[i].opening()].tolist() for i in members}
+    order = sorted(members, key=lambda i: (keys[i], -len(rows[i]), i))
+    shared = {b: _alike(keys[a], keys[b]) for a, b in itertools.pairwise(order)}
+    whole = len(rows[order[0]]) + sum(len(rows[i]) - shared[i] for i in order[1:])
+    most = -(-whole // -(-whole // tokens))
     out: list[Micro] = []
-    for route in routes:
-        members = [i for i, row in enumerate(rows) if (row.route if row.scored else -1) == route]
-        out += _cut(rows, members, line_tokens, tokens)
-    return out
+    part: list[int] = []
+    size = 0
+    for i in order:
+        own = len(rows[i]) - (shared[i] if part else 0)
+        if part and (size + own > tokens or size >= most):
+            out.append(_line(rows, part, shared))
+            part, size, own = [], 0, len(rows[i])
+        part.append(i)
+        size += own
+    return [*out, _line(rows, part, shared)]
+
+
+def _alike(a: Sequence[int], b: Sequence[int]) -> int:
+    """How many tokens two lists begin with alike."""
+    n = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        n += 1
+    return n
+
+
+def _line(rows: Sequence[Packed], order: Sequence[int], shared: Mapping[int, int]) -> Micro:
+    """Rows one after the other; each reads the tokens that it shares where the row before reads them."""
+    ids, positions, segment, source = [], [], [], []
+    places: list[Place] = []
+    reads: list[NDArray[np.int64]] = []
+    start = 0
+    for i in order:
+        skip = shared[i] if places else 0
+        n = len(rows[i]) - skip
+        place = Place(i, start, n, skip)
+        read = np.concatenate([reads[-1][:skip], np.arange(start, start + n)]) if skip else np.arange(start, start + n)
+        ids.append(rows[i].ids[place.own])
+        positions.append(np.arange(skip, skip + n))
+        segment.append(np.full(n, i))
+        source.append(np.concatenate([[-1], read[:-1]])[place.own])
+        places.append(place)
+        reads.append(read)
+        start += n
+    flat = [torch.from_numpy(np.concatenate(parts)) for parts in (ids, positions, segment, source)]
+    return Micro(
+        flat[0][None], flat[1][None], None, flat[2], flat[3], tuple(places),
+        reads_of(reads, [place.n for place in places]),
+    )  # fmt: skip
 
 
 @dataclass(slots=True)

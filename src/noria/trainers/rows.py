@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from noria.losses.base import Batch
+from noria.losses.base import Batch, Denominators
 from noria.losses.states import Head, TeacherStates
 from noria.trainers.packing import Micro, Place
 
@@ -182,3 +182,17 @@ def own_channel(row: Row, mask: NDArray[np.bool_] | None = None) -> Channel:
 def trained_positions(row: Row) -> NDArray[np.int64]:
     """Positions of the row's masked tokens; the first token has no prediction and never counts."""
     return np.flatnonzero(row.mask[1:]) + 1
+
+
+def denominators(rows: Sequence[Row]) -> Denominators:
+    """Counts over a global batch of rows."""
+    lengths = [len(row) for row in rows]
+    mask = torch.from_numpy(np.concatenate([_trained(row) for row in rows]))
+    of_row = (range(len(rows)), [row.group for row in rows], [row.route for row in rows])
+    segment, group, route = (torch.from_numpy(np.repeat(numbers, lengths)) for numbers in of_row)
+    return Denominators.of(mask, segment, group, route)
+
+
+def _trained(row: Row) -> NDArray[np.bool_]:
+    """The first token of a row has no prediction, so it never counts."""
+    return np.concatenate([[False], row.mask[1:]]).astype(np.bool_)
