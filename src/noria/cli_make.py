@@ -37,9 +37,8 @@ def make_domains(world: str, out: Path, count: int, seed: int, sandbox: str, as_
     module = registry.resolve("envs", world)
     maker = cast(Maker | None, vars(module).get("make"))
     if maker is None:
-        makers = [name for name in registry.names("envs") if "make" in vars(registry.resolve("envs", name))]
         raise UserError(
-            f"WORLD must be one that makes domains: got {world!r}, expected {', '.join(makers)} - "
+            f"WORLD must be one that makes domains, as tooluse: got {world!r}, whose module has no `make` - "
             f"for tasks of a world use `noria tasks make --env {world} --n N --out FILE`"
         )
     console = Console(stderr=True)

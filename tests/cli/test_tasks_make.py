@@ -24,7 +24,7 @@ def test_make_fills_a_folder_that_a_world_draws_from(noria, tmp_path: Path) -> N
 def test_make_wants_one_world_that_can(noria, tmp_path: Path) -> None:
     out = str(tmp_path / "x")
     for arguments, message in (
-        (("ledger",), "WORLD must be one that makes domains: got 'ledger'"),
+        (("ledger",), "WORLD must be one that makes domains, as tooluse: got 'ledger'"),
         (("ledgr",), "did you mean 'ledger'?"),
         ((), "make must be told one world"),
         (("tooluse", "--env", "ledger"), "make must be told one world"),
