@@ -9,7 +9,7 @@ grpo     `--prompts` times `--group` rollouts, no KL, against GRPOTrainer. Group
          put through the loss by TRL alone, which they do not change: leaving them out is a difference that is meant.
 distill  as many prompts with one rollout each; reverse KL over the whole vocabulary towards one teacher, a perturbed
          copy, against DistillationTrainer with beta 1.
-sft      cross entropy on solutions, prompts masked, rows of at most 192 tokens, against SFTTrainer in each of `--sft-modes`:
+sft      cross entropy on solutions, prompts masked, rows of at most 192 tokens, against SFTTrainer in `--sft-modes`:
          packed-N flattens N packed lines (bfd) into one sequence whose block-diagonal mask SDPA takes whole, and
          accumulates gradients up to the batch; padded makes one rectangle of the batch and packs nothing.
 
