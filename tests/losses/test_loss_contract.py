@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -184,6 +185,13 @@ def test_metrics_add_up_over_micro_batches(name: str, batch: Batch) -> None:
     cut = merge_metrics([loss(part, denominators).metrics for part in parts])
     assert cut == pytest.approx(whole, abs=1e-12)
     assert all(not metric.requires_grad for metric in loss(batch, denominators).metrics.values())
+
+
+@every_term
+def test_is_the_same_after_it_was_sent_to_another_process(name: str, batch: Batch) -> None:
+    here, there = make(name), pickle.loads(pickle.dumps(make(name)))
+    (value, grad), (other, other_grad) = (gradients(term, batch, [batch], counts(batch)) for term in (here, there))
+    assert other == value and torch.equal(other_grad, grad)
 
 
 @every_term

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -53,6 +54,12 @@ def test_equals_the_whole_teacher(name: str, scale: float, known: int, k: int) -
     near = 1e-5 + (1e-7 / float(rest.min()) if name == "reverse_kl_topk" and known < VOCAB else 0)
     assert got == pytest.approx(want, abs=near) and near < 1e-3
     torch.testing.assert_close(slope, true_slope, atol=near, rtol=0)
+
+
+def test_a_head_that_was_sent_to_another_process_is_the_same() -> None:
+    states = pack(told(torch.randn(3, VOCAB, generator=GEN), 5), 5, VOCAB)
+    here, there = top_head("server", VOCAB), pickle.loads(pickle.dumps(top_head("server", VOCAB)))
+    assert torch.equal(here.logits(states, here.load()), there.logits(states, there.load()))
 
 
 @pytest.mark.parametrize("name", ["forward_kl_topk", "reverse_kl_topk"])

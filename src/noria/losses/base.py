@@ -131,7 +131,10 @@ class LossOutput:
 
 
 class Loss(Protocol):
-    """A built loss term. `needs` names the optional streams of `Batch` that it reads, `family` its part of the loss."""
+    """A built loss term. `needs` names the optional streams of `Batch` that it reads, `family` its part of the loss.
+
+    It can be pickled: the learner may be another process.
+    """
 
     needs: tuple[str, ...]
     family: Family

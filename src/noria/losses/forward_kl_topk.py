@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -31,9 +32,9 @@ class Config(LossConfig):
 
 def build(config: Config) -> VocabularyLoss:
     """The term for one recipe entry."""
+    return VocabularyLoss(config, partial(_kernel, config), teacher_top=config.top_k)
 
-    def kernel(mine: Tensor, theirs: Tensor) -> Tensor:
-        logp, logq = theirs.log_softmax(-1), mine.log_softmax(-1)
-        return kl(*top_with_tail(logp, logq, logp.topk(min(config.top_k, logp.shape[-1]), -1).indices))
 
-    return VocabularyLoss(config, kernel, teacher_top=config.top_k)
+def _kernel(config: Config, mine: Tensor, theirs: Tensor) -> Tensor:
+    logp, logq = theirs.log_softmax(-1), mine.log_softmax(-1)
+    return kl(*top_with_tail(logp, logq, logp.topk(min(config.top_k, logp.shape[-1]), -1).indices))

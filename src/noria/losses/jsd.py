@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -31,10 +32,10 @@ class Config(LossConfig):
 
 def build(config: Config) -> VocabularyLoss:
     """The term for one recipe entry."""
+    return VocabularyLoss(config, partial(_kernel, config.beta))
 
-    def kernel(mine: Tensor, theirs: Tensor) -> Tensor:
-        logp, logq = theirs.log_softmax(-1), mine.log_softmax(-1)
-        middle = (logp + math.log(config.beta)).logaddexp(logq + math.log1p(-config.beta))
-        return config.beta * kl(logp, middle) + (1 - config.beta) * kl(logq, middle)
 
-    return VocabularyLoss(config, kernel)
+def _kernel(beta: float, mine: Tensor, theirs: Tensor) -> Tensor:
+    logp, logq = theirs.log_softmax(-1), mine.log_softmax(-1)
+    middle = (logp + math.log(beta)).logaddexp(logq + math.log1p(-beta))
+    return beta * kl(logp, middle) + (1 - beta) * kl(logq, middle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -35,9 +36,9 @@ class Config(LossConfig):
 
 def build(config: Config) -> VocabularyLoss:
     """The term for one recipe entry."""
+    return VocabularyLoss(config, reverse, partial(_mix, config.weight))
 
-    def mix(mine: Tensor, beside: Tensor) -> Tensor:
-        # The log-softmax of the mixture forgets what logits lack of being normalised, so they are mixed as they are.
-        return config.weight * mine + (1 - config.weight) * beside
 
-    return VocabularyLoss(config, reverse, mix)
+def _mix(weight: float, mine: Tensor, beside: Tensor) -> Tensor:
+    # The log-softmax of the mixture forgets what logits lack of being normalised, so they are mixed as they are.
+    return weight * mine + (1 - weight) * beside

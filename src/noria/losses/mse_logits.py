@@ -21,9 +21,9 @@ class Config(LossConfig):
 
 def build(config: Config) -> VocabularyLoss:
     """The term for one recipe entry."""
+    return VocabularyLoss(config, _kernel)
 
-    def kernel(mine: Tensor, theirs: Tensor) -> Tensor:
-        gap = (mine - mine.mean(-1, keepdim=True)) - (theirs - theirs.mean(-1, keepdim=True))
-        return gap.square().mean(-1)
 
-    return VocabularyLoss(config, kernel)
+def _kernel(mine: Tensor, theirs: Tensor) -> Tensor:
+    gap = (mine - mine.mean(-1, keepdim=True)) - (theirs - theirs.mean(-1, keepdim=True))
+    return gap.square().mean(-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -35,12 +36,12 @@ class Config(LossConfig):
 
 def build(config: Config) -> VocabularyLoss:
     """The term for one recipe entry."""
-    of_teacher = config.support == "teacher"
+    top = config.top_k if config.support == "teacher" else None
+    return VocabularyLoss(config, partial(_kernel, config), teacher_top=top)
 
-    def kernel(mine: Tensor, theirs: Tensor) -> Tensor:
-        logp, logq = mine.log_softmax(-1), theirs.log_softmax(-1)
-        whose = logq if of_teacher else logp.detach()
-        chosen = whose.topk(min(config.top_k, logp.shape[-1]), -1).indices
-        return kl(*top_with_tail(logp, logq, chosen))
 
-    return VocabularyLoss(config, kernel, teacher_top=config.top_k if of_teacher else None)
+def _kernel(config: Config, mine: Tensor, theirs: Tensor) -> Tensor:
+    logp, logq = mine.log_softmax(-1), theirs.log_softmax(-1)
+    whose = logq if config.support == "teacher" else logp.detach()
+    chosen = whose.topk(min(config.top_k, logp.shape[-1]), -1).indices
+    return kl(*top_with_tail(logp, logq, chosen))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from noria.core.errors import UserError
@@ -39,9 +40,13 @@ class TopHead(Head):
 
 def top_head(name: str, vocabulary: int) -> TopHead:
     """The head of a teacher over `vocabulary` tokens."""
+    return TopHead(name, partial(_empty, vocabulary))
+
+
+def _empty(vocabulary: int) -> Tensor:
     from torch import empty
 
-    return TopHead(name, lambda: empty(vocabulary, 0))
+    return empty(vocabulary, 0)
 
 
 def pack(tops: Sequence[Sequence[tuple[int, float]]], k: int, vocabulary: int) -> Tensor:
