@@ -24,6 +24,7 @@ DISCOUNT = 'loss = { k1_pg = { kl_discount = 0.5, ratio = "sequence_mean" } }'
 MIXED = "loss = { mixture_kl = { weight = 0.3 } }"
 CURRICULUM = 'task_source = {{ type = "curriculum", end = {} }}, difficulty = {{}}'
 WATCHED = 'use = { l = { type = "latch", target = "clipped", metric = "validation/solved", above = 0.5 } }'
+K = 'signal = "teacher_k1", route = "slow"'
 T, R, J = 'signal = "teacher", route = "slow"', 'signal = "group_mean"', 'signal = "joint", route = "slow"'
 
 
@@ -50,6 +51,8 @@ def load(tmp_path: Path, phase: str, more: str = "") -> recipes.Recipe:
         (f"{T}, use = {{ dropout = {{}} }}", ["loss.k1_pg", "use.dropout", "reverse_kl"]),
         (f"{T}, use = {{ dtdd = {{}} }}", ["use.dtdd", "add loss.ce"]),
         (f"{T}, use = {{ srcl = {{}} }}", ["use.srcl", "add loss.ce"]),
+        (f"{K}, loss = {{ clipped = {{}}, ce = {{}} }}, use = {{ dtdd = {{}} }}", ["loss.clipped", "use loss.k1_pg"]),
+        (f"{K}, loss = {{ cispo = {{}}, ce = {{}} }}, use = {{ srcl = {{}} }}", ["loss.cispo", "use.srcl"]),
         (f"{T}, {TWICE}", ["one signal", "'takeover'"]),
         (f"{R}, {TARGET}", ["target", "'clippd'", "did you mean 'clipped'"]),
         (f"{R}, use = {{ icepops = {{}} }}, tis_cap = 0", ["icepops", "did you mean 'icepop'"]),

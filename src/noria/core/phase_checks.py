@@ -137,6 +137,12 @@ def check_losses(phase: Sampled) -> None:
                 f"loss.{name}.kl_discount must not be set with a sequence ratio, which credits all tokens alike "
                 '- set ratio = "token"'
             )
+        if signal == "teacher_k1" and family == "rl" and {"takeover", "rewrite"} & set(slots):
+            parting = slots["takeover"] if "takeover" in slots else slots["rewrite"]
+            raise ValueError(
+                f"loss.{name} would train nothing with use.{parting}, which parts what is distilled from what is "
+                f"imitated and leaves nothing to terms of rewards - use loss.k1_pg instead of loss.{name}"
+            )
     if {"takeover", "rewrite"} & set(slots) and "ce" not in phase.loss:
         slot = "takeover" if "takeover" in slots else "rewrite"
         raise ValueError(f"use.{slots[slot]} makes tokens to imitate and no loss reads them - add loss.ce")
