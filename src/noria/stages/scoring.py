@@ -23,6 +23,7 @@ from noria.core.memory import keep_freed_memory
 from noria.core.protocols import Executor
 from noria.core.recipe_tables import ExecutorTable, TrainerTable
 from noria.models.weights import read
+from noria.stages.snapshot import as_array, as_tensor
 from noria.trainers.generate import continued
 from noria.trainers.local import LocalTrainer
 from noria.trainers.rows import Row
@@ -211,7 +212,7 @@ class Elsewhere:
         answer = self._told.pop(id)
         if answer.fault:
             raise EngineError(f"a teacher could not score: {answer.fault}")
-        return replace(answer, states=[torch.from_numpy(array).view(dtype) for array, dtype in answer.states])
+        return replace(answer, states=[as_tensor(*parts) for parts in answer.states])
 
     def vocabulary(self) -> int | None:
         return None
@@ -287,7 +288,7 @@ class ScoringService:
             answer = self.holder.answer(ask)
         except (UserError, EngineError, ValueError, OSError) as fault:
             return [Answer(ask.id, fault=str(fault))]
-        return [replace(answer, states=[_plain(states) for states in answer.states])]
+        return [replace(answer, states=[as_array(states) for states in answer.states])]
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -310,12 +311,6 @@ class Scorers:
         """End those that were started."""
         if self._made is not None:
             self._made.close()
-
-
-def _plain(states: torch.Tensor) -> tuple[NDArray[Any], torch.dtype]:
-    """A tensor as an array of bytes that any process can read, and its dtype."""
-    states = states.contiguous().cpu()
-    return states.view(torch.uint8).numpy() if states.element_size() == 2 else states.numpy(), states.dtype
 
 
 def _shape(folder: Path | None) -> bytes | None:

@@ -43,25 +43,30 @@ class _Counted:
 class _Pickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is torch.Tensor and obj.layout is torch.strided:
-            return _tensor, (_array(obj), str(obj.dtype).removeprefix("torch."), str(obj.device))
+            return as_tensor, (*as_array(obj), str(obj.device))
         return NotImplemented
 
 
-def _array(tensor: torch.Tensor) -> NDArray[Any]:
-    """The tensor's numbers, those that numpy has no type for as bytes."""
-    data = tensor.detach().cpu().contiguous()
+def as_array(tensor: torch.Tensor) -> tuple[NDArray[Any], str, tuple[int, ...]]:
+    """The tensor's numbers, those that numpy has no type for as bytes; its dtype; its shape."""
+    data, dtype, shape = (
+        tensor.detach().cpu().contiguous(),
+        str(tensor.dtype).removeprefix("torch."),
+        tuple(tensor.shape),
+    )
     try:
-        return data.numpy()
+        return data.numpy(), dtype, shape
     except TypeError:
-        return data.view(torch.uint8).numpy() if data.ndim else data.reshape(1).view(torch.uint8).numpy()
+        return data.reshape(-1).view(torch.uint8).numpy(), dtype, shape
 
 
-def _tensor(array: NDArray[Any], dtype: str, device: str) -> torch.Tensor:
+def as_tensor(array: NDArray[Any], dtype: str, shape: tuple[int, ...], device: str = "cpu") -> torch.Tensor:
+    """What `as_array` took apart."""
     wanted = getattr(torch, dtype)
     found = torch.from_numpy(array if array.flags.writeable else array.copy())
     if found.dtype != wanted:
         found = found.view(wanted)
-    return found.to(device)
+    return found.reshape(shape).to(device)
 
 
 def save_state(path: Path, state: Mapping[str, Any]) -> None:
