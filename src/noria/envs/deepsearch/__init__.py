@@ -1,0 +1,5 @@
+"""Finding an answer in a corpus of linked pages with `search` and `browse`, where no single search finds it."""
+
+from noria.envs.deepsearch.world import Config, build
+
+__all__ = ["Config", "build"]
