@@ -45,7 +45,7 @@ REFUSALS = (
 )  # fmt: skip
 
 #: Draws for one question of a country, and countries without any before the options count as impossible.
-_DRAWS, _BARREN = 12, 200
+_DRAWS, _BARREN = 12, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +159,8 @@ def compose(country: Country, space: Space, shape: str, rng: random.Random) -> t
     for clue in query.clues:
         if isinstance(clue, Named) and rng.random() < space.described:
             query = rewrite.describe(graph, query, gold, clue, rng, deeper=False) or query
+    if _has_spare_link(graph, query):  # what more clues could only make worse
+        return None, "redundant"
     sharp = rewrite.sharpen(graph, query, gold, rng, exact=True)
     if sharp is None:
         return None, "ambiguous"
@@ -178,13 +180,18 @@ def fault(country: Country, draft: Draft, first: int) -> str:
         return "direct"
     if not joins.each_side_leaves_several(graph, query):
         return "one side"
-    links = [clue for clue in query.clues if isinstance(clue, Rel | Same)]
-    if any(len(solve.targets(graph, query.without(clue))) < 2 for clue in links):
+    if _has_spare_link(graph, query):
         return "redundant"
     said = f" {normalise(clues.prompt(query))} "
     if any(f" {normalise(answer)} " in said for answer in answers(graph.entities[gold[0]], query.asked)):
         return "leak"
     return "" if stated(country.corpus, query, gold) else "unstated"
+
+
+def _has_spare_link(graph: Graph, query: Query) -> bool:
+    """Whether the first entity is known without some link."""
+    links = [clue for clue in query.clues if isinstance(clue, Rel | Same)]
+    return not all(solve.several(graph, query.without(clue)) for clue in links)
 
 
 def solvable(country: Country, task: Task, most: int) -> bool:

@@ -56,7 +56,7 @@ class Habit:
 HABITS: Mapping[str, Habit] = {
     "rarest": Habit(0.06, True, "rarest clue first", advice="search"),
     "meet": Habit(0.05, True, "list both, keep what is on both", Way(meet=True), advice="search"),
-    "single": Habit(0.05, True, "rarest clue first, one step at a time", batch=1, advice="browse"),
+    "steady": Habit(0.05, True, "rarest clue first, step by step", batch=2, advice="browse"),
     "check": Habit(0.04, True, "rarest clue first, check at the end", check=True, advice="answer"),
     "first_hit": Habit(0.15, think="search the clue", slip="first_hit"),
     "one_chain": Habit(0.13, think="follow one clue", way=Way(one_chain=True, values=False)),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 
-from noria.envs.deepsearch.clues import Query, Same, variables
+from noria.envs.deepsearch.clues import NAME_ASKED, Query, Same, variables
 from noria.envs.deepsearch.graph import Graph
 from noria.envs.deepsearch.schema import KINDS
 from noria.envs.deepsearch.shapes import Sketch, make_dag, obscure
-from noria.envs.deepsearch.solve import targets
+from noria.envs.deepsearch.solve import several
+
+#: Coincidences tried before one is drawn that joins two chains.
+_TRIES = 8
 
 
 def join(graph: Graph, hops: int, rng: random.Random) -> Sketch | None:
@@ -16,33 +19,37 @@ def join(graph: Graph, hops: int, rng: random.Random) -> Sketch | None:
 
     The chain behind the coincidence ends `hops` links from the first entity, the coincidence counted as one.
     """
-    root = obscure(graph, rng)
-    pairs = [
-        (attribute, other, theirs)
-        for attribute, other, theirs in _coincidences(graph, root)
-        if graph.entities[other].kind != graph.entities[root].kind
-    ]
-    if not pairs or hops < 2:
-        return None
-    attribute, other, theirs = rng.choice(pairs)
+    for _ in range(_TRIES):
+        root = obscure(graph, rng)
+        pairs = _coincidences(graph, root)
+        sketch = _joined(graph, root, rng.choice(pairs), hops, rng) if pairs else None
+        if sketch is not None:
+            return sketch
+    return None
+
+
+def _joined(graph: Graph, root: str, pair: tuple[str, str, str], hops: int, rng: random.Random) -> Sketch | None:
+    """Both chains around a coincidence. Each must fit something else too, or the other would be of no use."""
+    attribute, other, theirs = pair
     sketch = Sketch(graph, root)
     sketch.ids.append(other)
     sketch.clues.append(Same(0, attribute, 1, theirs))
     first = sketch.walk(make_dag(graph, root, hops, rng), 0, rng.randint(1, hops - 1), rng)
-    second = first and sketch.walk(make_dag(graph, other, hops, rng), 1, hops - 1, rng)
-    return sketch if second else None
+    if not first or not sketch.walk(make_dag(graph, other, hops, rng), 1, hops - 1, rng):
+        return None
+    return sketch if each_side_leaves_several(graph, sketch.query(NAME_ASKED)) else None
 
 
 def _coincidences(graph: Graph, root: str) -> list[tuple[str, str, str]]:
-    """(date of the root, another entity, its date) wherever two dates are equal."""
+    """(date of the root, an entity of another kind, its date) wherever two dates are equal."""
     own = {name: graph.entities[root].values[name] for name in _dates(graph, root)}
     return [
         (name, id_, theirs)
-        for id_ in graph.entities
-        if id_ != root
+        for id_, entity in graph.entities.items()
+        if entity.kind != graph.entities[root].kind
         for theirs in _dates(graph, id_)
         for name, value in own.items()
-        if graph.entities[id_].values[theirs] == value
+        if entity.values[theirs] == value
     ]
 
 
@@ -64,7 +71,7 @@ def sides(query: Query) -> tuple[Query, Query] | None:
 def each_side_leaves_several(graph: Graph, query: Query) -> bool:
     """Whether either chain alone fits two entities or more, so that only the intersection answers."""
     both = sides(query)
-    return both is None or all(len(targets(graph, side)) > 1 for side in both)
+    return both is None or all(several(graph, side) for side in both)
 
 
 def _behind(query: Query, seam: Same) -> set[int]:

@@ -56,7 +56,7 @@ def _steps(graph: Graph, id_: str, rng: random.Random) -> list[Step]:
     steps = [Step(relation, True, target) for relation, target in graph.entities[id_].links.items()]
     for relation, one in RELATIONS.items():
         if one.object == graph.entities[id_].kind and (subjects := graph.subjects.get((relation, id_))):
-            kept = rng.sample(subjects, min(_FAN_IN, len(subjects)))
+            kept = rng.sample(subjects, _FAN_IN) if len(subjects) > _FAN_IN else subjects
             steps += [Step(relation, False, subject) for subject in kept]
     return steps
 

@@ -41,6 +41,17 @@ def targets(graph: Graph, query: Query) -> set[str]:
     return {found[0] for found in assignments(graph, query)}
 
 
+def several(graph: Graph, query: Query) -> bool:
+    """Whether variable 0 may be two entities or more."""
+    first: str | None = None
+    for found in assignments(graph, query):
+        if first is None:
+            first = found[0]
+        elif found[0] != first:
+            return True
+    return False
+
+
 def _extend(
     graph: Graph, query: Query, order: Sequence[int], due: Sequence[Sequence[Clue]], at: Assignment
 ) -> Iterator[Assignment]:
