@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from stage_helpers import rolled
 
 from noria.core.recipe_phases import DistillPhase, EfficiencyPhase, JointPhase, RlPhase
 from noria.core.types import Task
+from noria.signals.base import Played
 from noria.stages import signals
 from noria.stages.bank import ModelBank
 from noria.stages.hooks import Hooks
@@ -252,3 +254,24 @@ def test_an_advantage_takes_its_options_from_the_phase(worlds):
         JointPhase(signal="joint", route="x", advantage={"type": "group_std", "ddof": 1, "eps": 0.0}),
     ):
         assert GroupAdvantage(phase, worlds, {}).advantages(group)[0] == pytest.approx(2 / 3 / sample)
+
+
+@pytest.mark.parametrize("names", [("overlong", "two_stage"), ("two_stage", "overlong")])
+def test_what_reads_outcomes_comes_before_what_shapes_them(names: tuple[str, ...]) -> None:
+    """Else a penalty would keep the curriculum from seeing a single success, or be lost in its first stage."""
+    tables: dict[str, dict[str, Any]] = {
+        "two_stage": {"measure": "training", "threshold": 0.5, "window": 2, "parts": ["half"]},
+        "overlong": {"max_tokens": 10, "buffer_tokens": 4},
+    }
+    hooks = Hooks(RlPhase(signal="group_mean", use={name: tables[name] for name in names}))
+    group = [Played(8, False, {"half": 0.5}, 1, np.zeros(8), np.zeros(0)) for _ in range(2)]
+
+    def shaped() -> list[float | None]:
+        rewards: list[float | None] = [1.0, 1.0]
+        for shaper in hooks.rewards:
+            rewards = shaper.shape(rewards, group)
+        return rewards
+
+    first, second = shaped(), shaped()
+    penalty = 0.5  # two of the buffer's four tokens are used
+    assert first == [pytest.approx(0.5 - penalty)] * 2 and second == [pytest.approx(1.0 - penalty)] * 2

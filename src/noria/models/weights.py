@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from noria.core.errors import UserError
 from noria.models.load import load_model
 from noria.models.lora import merged_state, plain_names
 
@@ -51,7 +52,11 @@ def load_into(model: Any, tensors: Mapping[str, torch.Tensor]) -> None:
 
 
 def read(folder: Path) -> bytes:
-    """The weights of a checkpoint folder as `to_bytes` gives them, in the dtype in which they are stored."""
+    """The weights of a checkpoint folder as `to_bytes` gives them, in the dtype in which they are stored.
+
+    Raises:
+        UserError: the file of the weights is damaged.
+    """
     path = folder / WEIGHTS
     if path.is_file() and _is_plain(folder):
         return path.read_bytes()
@@ -91,13 +96,18 @@ def _tied(model: Any) -> set[str]:
 @lru_cache(maxsize=64)
 def _is_plain(folder: Path) -> bool:
     """Whether the names in the file are those in memory."""
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
     from transformers import AutoConfig, AutoModelForCausalLM
 
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(str(folder), local_files_only=True))
-    with safe_open(folder / WEIGHTS, framework="pt") as file:
-        found = set(file.keys())
+    try:
+        with safe_open(folder / WEIGHTS, framework="pt") as file:
+            found = set(file.keys())
+    except SafetensorError as fault:
+        raise UserError(
+            f"model must be whole: {folder / WEIGHTS} cannot be read ({fault}) - take the checkpoint anew"
+        ) from fault
     return found - _tied(model) == set(model.state_dict()) - _tied(model) and not found & _tied(model)
 
 

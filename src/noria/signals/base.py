@@ -96,6 +96,13 @@ class Reward(Protocol):
     def shape(self, rewards: Sequence[float | None], group: Sequence[Played]) -> list[float | None]: ...
 
 
+@runtime_checkable
+class ReadsOutcomes(Protocol):
+    """A reward that takes what it is given for the verifier's own: it comes first, wherever `use` names it."""
+
+    reads_outcomes: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which groups of a step are trained on.

@@ -78,7 +78,7 @@ class Hmpo:
             drop=not spans,
         )
 
-    needs_reference = False
+    needs_reference, reads_outcomes = False, True
 
     def shape(self, rewards: Sequence[float | None], group: Sequence[Played]) -> list[float | None]:
         """The same as a group reward; a group without a correct rollout becomes unknown, so that it is dropped."""

@@ -41,7 +41,7 @@ class Config(SignalConfig):
 class TwoStage:
     """Built group reward. `latched` says whether the second stage has begun."""
 
-    needs_reference = False
+    needs_reference, reads_outcomes = False, True
 
     def __init__(self, config: Config) -> None:
         self.config = config

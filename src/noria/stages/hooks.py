@@ -24,6 +24,7 @@ from noria.signals.base import (
     Controller,
     Floats,
     Observes,
+    ReadsOutcomes,
     Reward,
     Rewrite,
     Rollout,
@@ -65,7 +66,8 @@ class Hooks:
             self.by_name[name] = built
             slots.setdefault(module.SLOT, []).append(built)
         self.weights: list[Any] = slots.get("weight", [])
-        self.rewards: list[Reward] = slots.get("reward", [])
+        shapers: list[Reward] = slots.get("reward", [])
+        self.rewards = sorted(shapers, key=lambda shaper: not isinstance(shaper, ReadsOutcomes))
         self.controllers: list[Controller] = slots.get("controller", [])
         single = {slot: built[0] for slot, built in slots.items()}
         self.rollout: Rollout | None = single.get("rollout")

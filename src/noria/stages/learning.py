@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from noria.core.errors import EngineError, NoriaError
+from noria.core.errors import EngineError, NoriaError, UserError
 from noria.core.memory import keep_freed_memory
 from noria.core.protocols import Executor
 from noria.core.recipe_tables import ExecutorTable, TrainerTable
 from noria.losses.base import Batch, Loss
 from noria.losses.states import Head
-from noria.stages.scoring import Setup
+from noria.stages.scoring import PATIENCE_S, Setup
 from noria.trainers.auxiliary import paired
 from noria.trainers.local import LocalTrainer
 from noria.trainers.rows import Row
@@ -238,13 +238,23 @@ class Far:
 
     def _call(self, method: str, *arguments: Any) -> Any:
         try:
-            self.executor.send(0, Call(method, pickle.dumps(arguments)))
-            (value,) = self.executor.receive(0, None)
+            given = pickle.dumps(arguments)
+        except (pickle.PicklingError, AttributeError, TypeError) as fault:
+            raise UserError(
+                f"learner must be able to take what the phase gives it: {fault} - define what your own module builds "
+                'at the top of a module, or set learner = "here"'
+            ) from fault
+        try:
+            self.executor.send(0, Call(method, given))
+            values = self.executor.receive(0, PATIENCE_S)
+            if not values:
+                raise EngineError(f"it said nothing for {PATIENCE_S:.0f} s")
         except EngineError as fault:
             self.executor.restart(0)  # the next phase, or the next run, begins with `open`
             raise EngineError(
                 f"the learner is gone ({fault}) - resume the run: it goes on from its last step"
             ) from fault
+        (value,) = values
         found = pickle.loads(value.pickled)
         if value.fault:
             raise found

@@ -29,6 +29,8 @@ from noria.trainers.local import LocalTrainer
 from noria.trainers.rows import Row
 
 SERVICE = f"{__name__}.ScoringService"
+#: Seconds after which a worker that says nothing is taken for dead.
+PATIENCE_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Answer:
     """Log-probabilities [S] of each row, hidden states [n, D] at its trained tokens, or the tokens said after it.
 
     `scale` and `chunk_tokens` are of the model's head, `loads` counts the weights that had to be loaded; `fault` says
-    why there is nothing.
+    why there is nothing, `of_user` that the recipe or its models are the reason.
     """
 
     id: int
@@ -79,6 +81,7 @@ class Answer:
     chunk_tokens: int = 1024
     loads: int = 0
     fault: str = ""
+    of_user: bool = False
 
 
 class Weighed(Protocol):
@@ -184,7 +187,8 @@ class Elsewhere:
     """Answers of services that an executor runs; route r belongs to service r modulo their number.
 
     Raises (from `finish`):
-        EngineError: services died more often than `retries` allows, or one could not answer.
+        EngineError: services died, or were silent, more often than `retries` allows, or one could not answer.
+        UserError: a teacher's files cannot be what the recipe says they are.
     """
 
     def __init__(self, executor: Executor, retries: int) -> None:
@@ -204,14 +208,17 @@ class Elsewhere:
         while id not in self._told:
             worker = self._of(self._owed[id][0])
             try:
-                for answer in self.executor.receive(worker, None):
+                answers = self.executor.receive(worker, PATIENCE_S)
+                if not answers:
+                    raise EngineError(f"a teachers' worker said nothing for {PATIENCE_S:.0f} s")
+                for answer in answers:
                     if self._owed.pop(answer.id, None) is not None:
                         self._told[answer.id] = answer
             except EngineError:
                 self._revive(worker)
         answer = self._told.pop(id)
         if answer.fault:
-            raise EngineError(f"a teacher could not score: {answer.fault}")
+            raise (UserError if answer.of_user else EngineError)(f"a teacher could not score: {answer.fault}")
         return replace(answer, states=[as_tensor(*parts) for parts in answer.states])
 
     def vocabulary(self) -> int | None:
@@ -287,7 +294,7 @@ class ScoringService:
         try:
             answer = self.holder.answer(ask)
         except (UserError, EngineError, ValueError, OSError) as fault:
-            return [Answer(ask.id, fault=str(fault))]
+            return [Answer(ask.id, fault=str(fault), of_user=isinstance(fault, UserError))]
         return [replace(answer, states=[as_array(states) for states in answer.states])]
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ Each class here fills one slot of the training loop (`stages.loop`), which knows
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -133,7 +134,7 @@ class GroupAdvantage:
             reference = np.zeros(0) if row.logp_ref is None else row.logp_ref[row.mask]
             out.append(
                 Played(
-                    t.record.action_tokens, t.stop == "token_limit", t.outcome.parts, len(t.turns),
+                    t.action_tokens, t.stop == "token_limit", t.outcome.parts, len(t.turns),
                     row.logp_mu[row.mask], reference, states,
                 )
             )  # fmt: skip
@@ -154,7 +155,8 @@ class GroupAdvantage:
 
     def rows(self, group: int, rollouts: Sequence[Trajectory]) -> list[Row]:
         pairs = zip(rollouts, self.advantages(rollouts), strict=True)
-        return rows_of.kept([self.row(t, group, advantage) for t, advantage in pairs if advantage is not None])
+        known = [(t, partial(self.row, group=group, advantage=a)) for t, a in pairs if a is not None]
+        return rows_of.kept([row for t, make in known for row in rows_of.by_branch(t, make)])
 
     def row(self, trajectory: Trajectory, group: int, advantage: float, route: int = 0) -> Row:
         """The row of one rollout with its advantage and its credit."""
@@ -235,22 +237,26 @@ class Joint:
             return self.rl.rows(group, rollouts)
         if not self.hooks.beta:
             return self.opd.rows(group, rollouts)
-        out = []
+        out: list[Row] = []
         for trajectory, advantage in zip(rollouts, self.rl.advantages(rollouts), strict=True):
-            row = self.opd.row(trajectory, group)
-            row.channels["opd"] = own_channel(row)
-            if advantage is not None:
-                own = self.rl.row(trajectory, group, advantage)
-                row.spans = own.spans
-                row.channels["rl"] = Channel(row.mask, own.weight, own.advantage)
-            out.append(row)
+            out += rows_of.by_branch(trajectory, partial(self._row, group=group, advantage=advantage))
         return rows_of.kept(out)
+
+    def _row(self, trajectory: Trajectory, group: int, advantage: float | None) -> Row:
+        row = self.opd.row(trajectory, group)
+        row.channels["opd"] = own_channel(row)
+        if advantage is not None:
+            own = self.rl.row(trajectory, group, advantage)
+            row.spans = own.spans
+            row.channels["rl"] = Channel(row.mask, own.weight, own.advantage)
+        return row
 
     def foresee(self, rows: Sequence[Row]) -> None:
         (self.opd if self.hooks.alpha else self.rl).foresee(rows)
 
     def prepare(self, rows: list[Row]) -> dict[str, float]:
         if not self.hooks.alpha:
+            self.opd.bank.tick()  # moving teachers follow the student while nothing is asked of them too
             return self.rl.prepare(rows)
         return self.rl.report() | self.opd.prepare(rows)
 
