@@ -140,6 +140,42 @@ def test_a_frozen_teacher_must_be_there_and_mean_the_same_by_its_ids(tmp_path: P
         check_files(recipe(tmp_path, *teacher(copy)))
 
 
+@pytest.mark.parametrize("file", ["vocab.json", "vocab.txt"])
+def test_other_files_of_a_tokenizer_tell_a_teachers_vocabulary_too(tmp_path: Path, copy: Path, file: str) -> None:
+    tokenizer = json.loads((copy / "tokenizer.json").read_text(encoding="utf-8"))
+    found = tokenizer["model"]["vocab"] | {each["content"]: each["id"] for each in tokenizer["added_tokens"]}
+    words = sorted(found, key=lambda word: int(found[word]))
+    assert [found[word] for word in words] == list(range(len(words)))
+    (copy / "tokenizer.json").unlink()
+
+    def write() -> None:
+        whole = {word: number for number, word in enumerate(words)}
+        (copy / file).write_text(
+            json.dumps(whole) if file == "vocab.json" else "\n".join(words) + "\n", encoding="utf-8"
+        )
+
+    write()
+    check_files(recipe(tmp_path, *teacher(copy)))
+    words[300], words[301] = words[301], words[300]
+    write()
+    with pytest.raises(
+        UserError, match=r"^teachers.strong.path must have the student's vocabulary: .* is 300 for .* 301"
+    ):
+        check_files(recipe(tmp_path, *teacher(copy)))
+
+
+def test_a_teacher_without_a_tokenizer_must_know_every_id_of_the_student(tmp_path: Path, copy: Path) -> None:
+    (copy / "tokenizer.json").unlink()
+    check_files(recipe(tmp_path, *teacher(copy)))
+    # Weights that are in no safetensors tell no shapes; their config still does.
+    (copy / "model.safetensors").rename(copy / "pytorch_model.bin")
+    change(copy, "config.json", vocab_size=900)
+    with pytest.raises(
+        UserError, match=r"^teachers.strong.path must have the student's vocabulary: .* is 900 for .* none in"
+    ):
+        check_files(recipe(tmp_path, *teacher(copy)))
+
+
 def test_bad_lines_of_data_are_told_by_file_and_line(tmp_path: Path) -> None:
     good = json.dumps({"prompt": "1", "completion": "2"})
     lines = [good, "{", "", good, '{"text": 1}', *["[]"] * 5]

@@ -12,7 +12,7 @@ from noria.models.headers import check_config, embedding_rows, read_shapes
 from noria.stages.lines import check_file
 from noria.stages.models import resolve_model
 from noria.tokens.ends import read_end_ids
-from noria.tokens.light import LightTokenizer
+from noria.tokens.light import LightTokenizer, read_object
 from noria.tokens.renderer import Renderer
 
 
@@ -98,10 +98,12 @@ def _check_teacher(folder: Path, field: str, student: LightTokenizer | None) -> 
     shapes = read_shapes(folder, field)
     if not shapes and not list(folder.glob("*.bin")):
         raise UserError(f"{field} must be the folder of a checkpoint: {str(folder)!r} has no weights - correct it")
-    check_config(folder, shapes, field)
-    if student is None or not (folder / "tokenizer.json").is_file():
+    size = check_config(folder, shapes, field).get("vocab_size")
+    if student is None:
         return
-    theirs, rows = LightTokenizer(folder).vocabulary(), embedding_rows(shapes)
+    theirs, rows = _vocabulary(folder), embedding_rows(shapes)
+    if rows is None and isinstance(size, int):
+        rows = size
     for token, number in sorted(student.vocabulary().items(), key=lambda item: item[1]):
         if theirs.get(token, number) != number or (rows is not None and token not in theirs and number >= rows):
             there = f"{theirs[token]}" if token in theirs else "none"
@@ -109,3 +111,18 @@ def _check_teacher(folder: Path, field: str, student: LightTokenizer | None) -> 
                 f"{field} must have the student's vocabulary: token {token!r} is {number} for student.model, {there} "
                 f"in {str(folder)!r} - choose a teacher of the student's family"
             )
+
+
+def _vocabulary(folder: Path) -> dict[str, int]:
+    """Tokens and their ids, of whichever files tell them; empty where none does."""
+    if (folder / "tokenizer.json").is_file():
+        return LightTokenizer(folder).vocabulary()
+    found = read_object(folder / "vocab.json") | read_object(folder / "added_tokens.json")
+    lines = folder / "vocab.txt"
+    if lines.is_file():
+        try:
+            words = lines.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        except (OSError, UnicodeDecodeError) as fault:
+            raise UserError(f"model must be whole: {str(lines)!r} cannot be read ({fault}) - copy it again") from fault
+        found |= {word: number for number, word in enumerate(words)}
+    return {token: number for token, number in found.items() if isinstance(number, int)}
