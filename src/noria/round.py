@@ -37,7 +37,7 @@ def run_recipe(recipe: Recipe, run: Run) -> None:
     weak = resolve_model(recipe.student.model)
     run.pin("student.model", recipe.student.model, of_model(weak))
     worlds, sandbox = open_worlds(recipe)
-    renderer = Renderer.load(weak)
+    renderer = Renderer.load(weak, recipe.student.call_form)
     pool = Pool(recipe, weak)
     scorers = None if isinstance(recipe.scorers, str) else Scorers(recipe.scorers, recipe.student.trainer)
     learner = None if isinstance(recipe.learner, str) else FarLearner(recipe.learner, recipe.student.trainer)

@@ -16,6 +16,7 @@ from noria.core import types
 from noria.core.codec import append_jsonl, dumps, from_json, read_json_lines, read_jsonl, to_json, write_jsonl
 from noria.core.types import (
     Analysis,
+    Branch,
     Hint,
     KeyAction,
     Message,
@@ -45,7 +46,7 @@ TASKS = st.builds(
     data=st.dictionaries(TEXT, PLAIN, max_size=2), split=st.sampled_from(["train", "heldout", "unseen"]),
 )  # fmt: skip
 OUTCOMES = st.builds(Outcome, st.none() | FLOAT, st.dictionaries(TEXT, FLOAT, max_size=2), TEXT)
-TURNS = st.builds(Turn, TEXT, TEXT, COUNT, COUNT)
+TURNS = st.builds(Turn, TEXT, TEXT, COUNT, COUNT, TEXT)
 
 
 @st.composite
@@ -61,9 +62,11 @@ def records(draw: st.DrawFn) -> TokenRecord:
     )  # fmt: skip
 
 
+BRANCHES = st.builds(Branch, records(), st.lists(TURNS, max_size=2).map(tuple), COUNT, TEXT, TEXT)
 TRAJECTORIES = st.builds(
     Trajectory, id=TEXT, task=TASKS, source=TEXT, turns=st.lists(TURNS, max_size=2).map(tuple),
     record=records(), outcome=OUTCOMES, stop=TEXT, hint=TEXT, seed=COUNT, version=COUNT,
+    branches=st.lists(BRANCHES, max_size=1).map(tuple),
 )  # fmt: skip
 MARKS = st.builds(KeyAction, TEXT, COUNT, COUNT, COUNT, TEXT, TEXT, FLOAT, COUNT, COUNT, COUNT, COUNT)
 LIST_OF_MARKS = st.lists(MARKS, max_size=2).map(tuple)
@@ -95,7 +98,19 @@ def test_every_carrier_of_core_types_is_covered() -> None:
     assert carriers == {
         "Message", "Tool", "Task", "Outcome", "Observation", "Turn", "TokenRecord", "Trajectory", "Pair",
         "KeyAction", "Analysis", "Hint", "Sample", "Score", "Verdict",
+        "Branch",
     }  # fmt: skip
+
+
+def test_a_rollout_of_an_earlier_version_is_read() -> None:
+    record = TokenRecord((1,), ("answer",), (0,), ("student",), (1,), (-0.5,), (0,))
+    t = Trajectory("a", Task("t", "w", "", ""), "student", (Turn("m", "o", 0, 1),), record, Outcome(1.0))
+    data = to_json(t)
+    del data["branches"], data["turns"][0]["whole"]
+    assert from_json(Trajectory, data) == t
+    del data["turns"][0]["message"]
+    with pytest.raises(ValueError, match="Turn must have the fields"):
+        from_json(Trajectory, data)
 
 
 def test_floats_keep_every_bit() -> None:

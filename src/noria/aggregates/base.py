@@ -63,7 +63,8 @@ class Denominators:
 
     Rollouts, prompts and routes without a trained token do not count. Tensors are float64:
     `sequence_tokens` [S], `group_tokens` [G], `route_tokens`, `route_sequences`, `route_prompts` [R]; the
-    rest are scalars.
+    rest are scalars. A sequence that is one branch of a rollout has that rollout's tokens in `rollout_tokens` [S], and
+    the branches count as one in `sequences` and `route_sequences`.
     """
 
     action_tokens: Tensor
@@ -74,6 +75,7 @@ class Denominators:
     route_tokens: Tensor
     route_sequences: Tensor
     route_prompts: Tensor
+    rollout_tokens: Tensor
 
     @classmethod
     def of(cls, mask: Tensor, segment: Tensor, group: Tensor, route: Tensor) -> Denominators:
@@ -101,6 +103,7 @@ class Denominators:
             route_tokens=route_tokens,
             route_sequences=_counts(route_of[group_of[has_tokens]], routes),
             route_prompts=_counts(route_of[group_has_tokens], routes),
+            rollout_tokens=sequence_tokens,
         )
 
     @classmethod

@@ -16,7 +16,7 @@ class Sequence:
     """Built aggregate."""
 
     def scale(self, batch: Streams, counts: Denominators) -> Scale:
-        tokens = counts.sequence_tokens.to(batch.logp.dtype).clamp(min=1.0)
+        tokens = counts.rollout_tokens.to(batch.logp.dtype).clamp(min=1.0)
         return Scale(1 / tokens[batch.index("segment")], counts.route_sequences, counts.sequences)
 
 

@@ -22,6 +22,8 @@ from noria.core.types import TokenRecord
 T = TypeVar("T")
 Decode = Callable[[Any], Any]
 
+#: Fields with a default that files of earlier versions lack.
+_LATER = frozenset({("Turn", "whole"), ("Trajectory", "branches")})
 _RUNS = ("roles", "turns", "sources", "mask", "versions")
 
 
@@ -215,10 +217,12 @@ def _dataclass_decoder(kind: type[Any]) -> Decode:
     hints = get_type_hints(kind)
     decoders = {item.name: _decoder(hints[item.name]) for item in dataclasses.fields(kind)}
 
+    needed = {name for name in decoders if (kind.__name__, name) not in _LATER}
+
     def decode(data: Any) -> Any:
-        if not isinstance(data, dict) or data.keys() != decoders.keys():
+        if not isinstance(data, dict) or not needed <= data.keys() <= decoders.keys():
             got = sorted(data) if isinstance(data, dict) else type(data).__name__
             raise ValueError(f"{kind.__name__} must have the fields {sorted(decoders)}: got {got}")
-        return kind(**{name: decode_field(data[name]) for name, decode_field in decoders.items()})
+        return kind(**{name: decoders[name](value) for name, value in data.items()})
 
     return decode

@@ -69,6 +69,16 @@ class Episode(Protocol):
     def close(self) -> None: ...
 
 
+@runtime_checkable
+class Spills(Protocol):
+    """An episode with files: `spill` writes an observation that was too long into one, and returns its path.
+
+    The path depends on nothing but the state of the episode, and the file changes nothing about the grade.
+    """
+
+    def spill(self, text: str) -> str: ...
+
+
 class World(Protocol):
     """Tasks with their truth: instances, transitions, verifier, reference solution and scripted policies.
 

@@ -127,6 +127,12 @@ class TeacherTable(Plug):
         return registry.constant(self.folder, self.type, "SCORES_TOKENS") is True
 
 
+class ContextTable(Plug):
+    """How a long episode is kept inside its context."""
+
+    folder: ClassVar[str] = "contexts"
+
+
 class EnvTable(Plug):
     """One world; its options are those of the world's own `Config` (`tasks` = training tasks of a round)."""
 
@@ -152,6 +158,10 @@ class Student(Table):
     """The model that is improved."""
 
     model: str = Field(default="builtin:tiny", description="builtin:tiny, or a folder of a Hugging Face causal LM")
+    call_form: Literal["auto", "xml", "hermes", "qwen"] = Field(
+        default="auto",
+        description="how it writes tool calls: auto = as its chat template teaches, Noria's XML where it teaches none",
+    )
     engine: EngineTable = Field(default_factory=EngineTable, description="what samples from it")
     trainer: TrainerTable = Field(default_factory=TrainerTable, description="what trains it")
 
@@ -167,6 +177,24 @@ class Rollout(Table):
     max_turns: int = Field(default=12, ge=1, description="assistant messages per episode")
     max_new_tokens: int = Field(default=160, ge=1, description="tokens of one assistant message")
     max_tokens: int = Field(default=448, ge=1, description="tokens per episode, prompt and observations included")
+    max_observation_tokens: int = Field(
+        default=0, ge=0, description="tokens of one observation; head and tail of a longer one stay; 0 = no limit"
+    )
+    max_command_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="seconds for one answer of a world whose tools run in threads, its grade included; over = the "
+        "outcome is unknown; None = the world's own limits alone",
+    )
+    max_episode_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="seconds from an episode's beginning after which no more messages are asked for; it is graded as "
+        "it stands; None = no limit",
+    )
+    context: ContextTable | None = Field(
+        default=None, description="what takes the place of a context that grows; None = it grows up to max_tokens"
+    )
     max_unknown: float = Field(
         default=0.2,
         ge=0,

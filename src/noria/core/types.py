@@ -11,9 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
-TokenRole = Literal[
-    "system", "user", "observation", "think", "tool_name", "tool_args", "answer", "glue"
-]
+TokenRole = Literal["system", "user", "observation", "think", "tool_name", "tool_args", "answer", "glue"]
 Split = Literal["train", "heldout", "unseen"]
 
 STUDENT = "student"
@@ -91,13 +89,15 @@ class Observation:
 class Turn:
     """One assistant message and the observation it got ("" when it ended the episode).
 
-    `token_start:token_end` is the half-open span of the assistant message in the token record.
+    `token_start:token_end` is the half-open span of the assistant message in the token record; it is empty where the
+    turn was said in an earlier branch. `whole` is what the world answered where the observation was cut, else "".
     """
 
     message: str
     observation: str
     token_start: int = 0
     token_end: int = 0
+    whole: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +139,34 @@ class TokenRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Branch:
+    """A context of a rollout that another took the place of (`contexts`): a prompt, and what was said after it.
+
+    record    its tokens; what earlier branches said is part of the prompt here
+    turns     those said in it, with their spans in `record`
+    first     number of its first turn among the rollout's; -1 = they belong to a try that was given up
+    reason    the rule that ended it
+    note      what the next branch was told beside the task
+    """
+
+    record: TokenRecord
+    turns: tuple[Turn, ...]
+    first: int
+    reason: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Trajectory:
     """One rollout of one task by one policy.
 
     id          unique in the run, made from task, source, sample and attempt
     source      "student" or "teacher:<name>"
-    stop        "done", "turn_limit", "token_limit", "sandbox", "engine"
+    record      its tokens; where its context changed on the way, those of the last branch
+    stop        "done", "turn_limit", "token_limit", "time_limit", "command_limit", "sandbox", "engine"
     hint        text of the hint it ran under, "" without one
     version     policy version at the start (0 for scripted policies)
+    branches    the branches before the last, the oldest first
     """
 
     id: str
@@ -159,6 +179,12 @@ class Trajectory:
     hint: str = ""
     seed: int = 0
     version: int = 0
+    branches: tuple[Branch, ...] = ()
+
+    @property
+    def action_tokens(self) -> int:
+        """Tokens that the student sampled, in all branches."""
+        return self.record.action_tokens + sum(branch.record.action_tokens for branch in self.branches)
 
     @property
     def messages(self) -> list[Message]:

@@ -75,8 +75,7 @@ class Context:
 
     def limits(self, evaluation: bool = False) -> Limits:
         """Bounds of an episode in rollouts or in evaluation."""
-        table = self.recipe.eval if evaluation else self.recipe.rollout
-        return Limits(table.max_turns, table.max_new_tokens, table.max_tokens)
+        return Limits.of(self.recipe.rollout, self.recipe.eval if evaluation else None)
 
     def use(self, model: Path, temperature: float, evaluation: bool = False) -> None:
         """Make the workers sample from this checkpoint."""

@@ -86,7 +86,8 @@ def run(ctx: Context) -> None:
             elif not trajectory.solved or [turn.message for turn in trajectory.turns] != script:
                 left["replay_failed"] += 1
             else:
-                kept.append(replace(trajectory, record=edited(trajectory.record)))
+                branches = tuple(replace(b, record=edited(b.record)) for b in trajectory.branches)
+                kept.append(replace(trajectory, record=edited(trajectory.record), branches=branches))
         save_trajectories(work, kept)
         (work.path / "left.json").write_text(json.dumps(left, indent=1), encoding="utf-8")
         work.count_in(trajectories=len(found))

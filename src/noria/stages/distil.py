@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,7 @@ class Distillation:
 
     def rows(self, group: int, rollouts: Sequence[Trajectory]) -> list[Row]:
         # Hitting the token cap is no failure here, and neither is an unknown outcome: no reward is used.
-        return rows_of.kept([self.row(t, group) for t in rollouts])
+        return rows_of.kept([row for t in rollouts for row in rows_of.by_branch(t, partial(self.row, group=group))])
 
     def row(self, t: Trajectory, group: int) -> Row:
         """The row of one rollout, as the student is to read it and as its teacher is."""

@@ -8,11 +8,13 @@ phases in which the moment of new weights depends on a clock anyway.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
+from noria.core.errors import SandboxError
 from noria.core.types import Trajectory
 
 #: What is done with the answer; the first call of it raises what the errand raised.
@@ -23,18 +25,41 @@ THREADS = 32
 PATIENCE = 4
 
 
+class Overdue(SandboxError):
+    """A call that took longer than it may; `answer` tells when it has ended after all."""
+
+    def __init__(self, limit_s: float, answer: Future[Any]) -> None:
+        super().__init__(f"no answer within {limit_s:g} s")
+        self.answer = answer
+
+
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """A call that was sent away at a certain step; `then` goes on with the rollout `key`."""
+    """A call that was sent away at a certain step; `then` goes on with the rollout `key`.
+
+    `deadline` is when it is given up, in seconds of the clock; None = never. `limit_s` is the time it had.
+    """
 
     key: int
     answer: Future[Any]
     then: Then
     step: int
+    deadline: float | None = None
+    limit_s: float = 0.0
 
     def settle(self) -> Trajectory | None:
-        """Go on with the rollout; waits for the answer."""
+        """Go on with the rollout; waits for the answer. Raises Overdue."""
+        if self.deadline is not None:
+            wait([self.answer], timeout=max(0.0, self.deadline - time.monotonic()))
+            if not self.answer.done():
+                self.answer.cancel()  # one that has not begun never does
+                raise Overdue(self.limit_s, self.answer)
         return self.then(self.answer.result)
+
+    @property
+    def is_home(self) -> bool:
+        """Whether there is nothing left to wait for."""
+        return self.answer.done() or (self.deadline is not None and time.monotonic() >= self.deadline)
 
 
 class Errands:
@@ -43,6 +68,8 @@ class Errands:
     def __init__(self) -> None:
         #: whether answers come back after a fixed number of steps, whatever the clock says
         self.ordered = True
+        #: seconds that a call may take; None = no limit
+        self.limit_s: float | None = None
         self._away: list[Errand] = []
         self._steps = 0
         self._threads: ThreadPoolExecutor | None = None
@@ -54,7 +81,9 @@ class Errands:
         """Make the call in a thread."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="noria-tool")
-        self._away.append(Errand(key, self._threads.submit(call), then, self._steps))
+        deadline = None if self.limit_s is None else time.monotonic() + self.limit_s
+        errand = Errand(key, self._threads.submit(call), then, self._steps, deadline, self.limit_s or 0.0)
+        self._away.append(errand)
 
     def back(self, idle: bool) -> list[Errand]:
         """What to settle before the next decoding step, in the order of leaving; `idle`: nothing is left to decode."""
@@ -63,8 +92,10 @@ class Errands:
             home = [e for e in self._away if idle or self._steps - e.step > PATIENCE]
         else:
             if idle:
-                wait([e.answer for e in self._away], return_when=FIRST_COMPLETED)
-            home = [e for e in self._away if e.answer.done()]
+                ends = [e.deadline for e in self._away if e.deadline is not None]
+                timeout = max(0.0, min(ends) - time.monotonic()) if ends else None
+                wait([e.answer for e in self._away], timeout, FIRST_COMPLETED)
+            home = [e for e in self._away if e.is_home]
         self._away = self._away[len(home) :] if self.ordered else [e for e in self._away if e not in home]
         return home
 

@@ -72,7 +72,7 @@ def outcome_row(trajectory: Trajectory) -> dict[str, Any]:
         "reward": trajectory.outcome.reward,
         "reason": trajectory.outcome.reason,
         "stop": trajectory.stop,
-        "tokens": trajectory.record.action_tokens,
+        "tokens": trajectory.action_tokens,
         "messages": [[turn.message, turn.observation] for turn in trajectory.turns],
     }
 
@@ -84,7 +84,7 @@ def score(model: str, world: str, split: str, trajectories: Sequence[Trajectory]
     """
     known = [t for t in trajectories if t.outcome.known]
     solved = [t for t in known if t.solved]
-    lengths = [float(t.record.action_tokens) for t in solved]
+    lengths = [float(t.action_tokens) for t in solved]
     mean, spread = mean_interval(lengths, confidence) if len(lengths) > 1 else (sum(lengths), (0.0, 0.0))
     ends = wilson(len(solved), len(known), confidence) if known else (0.0, 1.0)
     return {
@@ -98,7 +98,7 @@ def score(model: str, world: str, split: str, trajectories: Sequence[Trajectory]
         "ci95": [round(ends[0], 4), round(ends[1], 4)],
         "tokens_per_solve": round(mean, 2) if solved else None,
         "tokens_per_solve_ci": [round(spread[0], 2), round(spread[1], 2)],
-        "tokens_mean": round(sum(t.record.action_tokens for t in trajectories) / max(1, len(trajectories)), 2),
+        "tokens_mean": round(sum(t.action_tokens for t in trajectories) / max(1, len(trajectories)), 2),
     }
 
 
@@ -153,7 +153,7 @@ def evaluate_checkpoint(
         table = recipe.eval
         from noria.stages.roller import Limits
 
-        limits = Limits(table.max_turns, table.max_new_tokens, table.max_tokens)
+        limits = Limits.of(recipe.rollout, table)
         pool.load(read(model), 0, table.temperature, limits)
         tasks = heldout(worlds[env], env, split, n, seed)
         found = pool.run(heldout_jobs(tasks, seed, k))

@@ -34,6 +34,7 @@ from noria.stages.actor import Actor, workers_for
 from noria.stages.checkpoint import Keeper
 from noria.stages.context import Context, derive
 from noria.stages.hooks import selection_of
+from noria.stages.jobs import parts
 from noria.stages.learning import Learner
 from noria.stages.signals import Signal
 from noria.stages.validate import Validator
@@ -206,13 +207,14 @@ class Phase:
 def describe(rollouts: Sequence[Trajectory], groups: int, useful: int, version: int) -> dict[str, float]:
     """Metrics of the rollouts of one step. Rewards are means over known outcomes, shares over all rollouts."""
     known = [t.outcome.reward for t in rollouts if t.outcome.reward is not None]
-    ages = [version - min(v for v in t.record.versions if v >= 0) for t in rollouts if t.record.action_tokens]
+    made = [[v for part in parts(t) for v in part.record.versions if v >= 0] for t in rollouts]
+    ages = [version - min(versions) for versions in made if versions]
     n = max(1, len(rollouts))
     return {
         "reward/mean": float(np.mean(known)) if known else 0.0,
         "reward/frac_zero_std": 1 - useful / max(1, groups),
         "outcome/unknown_frac": 1 - len(known) / n,
-        "response_tokens/mean": sum(t.record.action_tokens for t in rollouts) / n,
+        "response_tokens/mean": sum(t.action_tokens for t in rollouts) / n,
         "truncated_frac": sum(t.stop == "token_limit" for t in rollouts) / n,
         "staleness/mean": float(np.mean(ages)) if ages else 0.0,
         "staleness/max": float(max(ages, default=0)),

@@ -11,80 +11,32 @@ errands are told so, and the same jobs give the same trajectories. The same code
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from noria.contexts.base import Fresh, Rule
 from noria.core.errors import SandboxError, boundary
 from noria.core.protocols import Completion, Engine, Episode, Policy, World
-from noria.core.types import (
-    EDITED,
-    Hint,
-    Message,
-    Observation,
-    Outcome,
-    Task,
-    Trajectory,
-    Turn,
-)
-from noria.stages.errands import Errands, Then
+from noria.core.turns import State
+from noria.core.types import EDITED, Message, Observation, Outcome, Trajectory, Turn
+from noria.stages.errands import Errands, Overdue, Then
+from noria.stages.harness import Harness, Live, replay
+from noria.stages.jobs import Job as Job
+from noria.stages.jobs import Limits as Limits
+from noria.stages.jobs import said
+from noria.stages.jobs import with_attempt as with_attempt
 from noria.tokens.record import RecordBuilder
 from noria.tokens.renderer import Renderer
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of one episode. A rollout that hits one stops with a reason; it is graded as it stands."""
-
-    max_turns: int = 12
-    max_new_tokens: int = 160
-    max_tokens: int = 448
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One rollout to do.
-
-    `id` becomes the trajectory's. With `strategy` a scripted policy plays, with `script` these messages are said
-    one after the other; else the engine samples, under `hint` if given. `start` continues another trajectory from
-    just before its turn `start_turn`, or from `start_token` of its record, which lies inside that turn. `max_turns`
-    bounds its turns more tightly than the limits do (0 = it does not), `max_response` all tokens that it samples.
-    """
-
-    id: str
-    task: Task
-    seed: int
-    strategy: str = ""
-    script: tuple[str, ...] = ()
-    source: str = "student"
-    hint: Hint | None = None
-    start: Trajectory | None = None
-    start_turn: int = 0
-    start_token: int | None = None
-    max_turns: int = 0
-    max_response: int = 0
-
-
-@dataclass(slots=True)
-class _Live:
-    job: Job
-    episode: Episode
-    record: RecordBuilder
-    turns: list[Turn]
-    version: int
-    thought: str = ""
-    thought_start: int | None = None
-    #: tokens sampled so far
-    response: int = 0
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 class Roller:
     """Drives many episodes through one engine; see the module for the flow.
 
     `blocking` names worlds whose episodes act and are graded in threads, several at once, each one thing at a time.
+    `rule` changes the context of rollouts on their way (`contexts`); `clock` gives seconds.
     """
 
     def __init__(
@@ -95,14 +47,27 @@ class Roller:
         limits: Limits,
         slots: int,
         blocking: Collection[str] = (),
+        rule: Rule | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.worlds, self.renderer, self.engine, self.limits = worlds, renderer, engine, limits
+        self.worlds, self.renderer, self.engine = worlds, renderer, engine
+        self.harness = Harness(renderer, limits, rule, clock)
         self.errands = Errands()
+        self.limits = limits
         self._slots, self._blocking = slots, frozenset(blocking)
         self._queue: deque[Job] = deque()
-        self._live: dict[int, _Live] = {}
+        self._live: dict[int, Live] = {}
         self._next = 0
         self._base: tuple[str, int, Episode] | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """Bounds of every episode, from the next message on."""
+        return self.harness.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self.harness.limits, self.errands.limit_s = limits, limits.max_command_s
 
     @property
     def pending(self) -> int:
@@ -162,32 +127,52 @@ class Roller:
 
     def _play(self, job: Job) -> Trajectory:
         episode = self.worlds[job.task.world].open(job.task)
-        live = _Live(job, episode, RecordBuilder(), [], 0)
+        live = Live(job, episode, RecordBuilder(), [], 0)
         trajectory = self._guarded(live, lambda: self._recite(live))
         assert trajectory is not None
         return trajectory
 
-    def _recite(self, live: _Live) -> Trajectory:
-        job, record = live.job, live.record
+    def _recite(self, live: Live) -> Trajectory:
+        job, harness = live.job, self.harness
         world = self.worlds[job.task.world]
         policy = _recited(job.script) if job.script else world.policy(job.task, job.strategy, job.seed)
-        record.rendered(self.renderer.prompt(job.task))
+        harness.begin(live)
+        live.record.rendered(harness.prompt(live))
         stop = ""
         while not stop:
+            live.progress.to(State.GENERATING)
             messages = [m for turn in live.turns for m in turn_messages(turn)]
             message = policy(messages)
-            ids = self.renderer.message(message)
-            span = record.written(ids, self.renderer.roles(ids), EDITED if job.script else job.source)
-            stop = self._hear(live, message, span, live.episode.act(message))
+            span = self._write(live, message)
+            if harness.ask_first(live, message, span):
+                fresh = self._answer_scripted(live)
+                assert fresh is None or not fresh.redo, "a script passes its own check"
+            live.progress.to(State.PROCESSING_TOOLS)
+            stop = harness.hear(live, message, span, live.episode.act(message))
+            if live.question and (fresh := self._answer_scripted(live)):
+                stop = harness.renew(live, fresh)
         return self._finish(live, stop, live.episode.grade)
+
+    def _write(self, live: Live, message: str, same_turn: bool = False) -> tuple[int, int]:
+        """What a script says; the span of its tokens."""
+        ids = self.renderer.message(message, live.job.task.tools)
+        source = EDITED if live.job.script else live.job.source
+        return live.record.written(ids, self.renderer.roles(ids), source, same_turn)
+
+    def _answer_scripted(self, live: Live) -> Fresh | None:
+        rule = self.harness.rule
+        assert rule is not None
+        answer = rule.scripted(self.harness.view(live, 0))
+        self._write(live, answer, same_turn=True)
+        return self.harness.answered(live, answer)
 
     def _start(self, job: Job) -> Trajectory | None:
         world = self.worlds[job.task.world]
         episode = world.open(job.task) if job.start is None else self._fork(world, job)
-        live = _Live(job, episode, RecordBuilder(), [], getattr(self.engine, "version", 0))
+        live = Live(job, episode, RecordBuilder(), [], getattr(self.engine, "version", 0))
         return self._guarded(live, lambda: self._begin(live))
 
-    def _guarded(self, live: _Live, run: Callable[[], Trajectory | None]) -> Trajectory | None:
+    def _guarded(self, live: Live, run: Callable[[], Trajectory | None]) -> Trajectory | None:
         """Run a part of a rollout; where it raises, what was opened is closed, whatever it raises."""
         over = True
         try:
@@ -198,21 +183,18 @@ class Roller:
                 _close(live.episode)
         return found
 
-    def _begin(self, live: _Live) -> Trajectory | None:
+    def _begin(self, live: Live) -> Trajectory | None:
         """Give a live rollout what stands before its first sampled token, and the engine its prompt."""
         assert self.engine is not None
         job, record = live.job, live.record
+        self.harness.begin(live)
         if job.start is not None:
-            live.turns += job.start.turns[: job.start_turn]
-            cut = len(job.start.record)
-            if job.start_turn < len(job.start.turns):
-                cut = job.start.turns[job.start_turn].token_start
-            record.prefix(job.start.record, cut if job.start_token is None else job.start_token)
+            self.harness.take_over(live)
         else:
-            record.rendered(self.renderer.prompt(job.task, job.hint.text if job.hint else ""))
+            record.rendered(self.harness.prompt(live))
         if job.start is not None and job.start_token is not None:
-            begun = job.start.turns[job.start_turn].token_start
-            live.thought = self.renderer.decode(job.start.record.ids[begun : job.start_token])
+            begun = said(job.start)[job.start_turn].turn.token_start
+            live.thought = self.renderer.decode(record.ids[begun : job.start_token])
             live.thought_start = begun
         elif job.hint and job.hint.thought:
             live.thought = f"<think>{job.hint.thought}"
@@ -223,12 +205,13 @@ class Roller:
         seq, self._next = self._next, self._next + 1
         added = False
         try:
-            self.engine.add(seq, record.ids, self._room(live), job.seed)
+            self.engine.add(seq, record.ids, self.harness.room(live), job.seed)
             added = True
         finally:
             if not added:
                 self.engine.drop(seq)
         self._live[seq] = live
+        live.progress.to(State.GENERATING)
         return None
 
     def _fork(self, world: World, job: Job) -> Episode:
@@ -240,9 +223,7 @@ class Roller:
             episode = world.open(job.task)
             self._base = ("", k, episode)  # owned from here on, but no one's until it stands where it should
             for turn in start.turns[:k]:
-                seen = episode.act(turn.message)
-                if ("" if seen.done else seen.text) != turn.observation:
-                    raise SandboxError(f"replay of {start.id} diverged: got {seen.text!r}")
+                replay(episode, turn, start.id)
             self._base = (start.id, k, episode)
         return self._base[2].fork()
 
@@ -253,20 +234,56 @@ class Roller:
 
     def _advance(self, completion: Completion) -> Trajectory | None:
         live = self._live[completion.seq]
-        text = live.thought + self.renderer.decode(completion.ids)
-        continued = live.thought_start is not None
+        text = self.renderer.heard(live.thought + self.renderer.decode(completion.ids))
+        continued = live.thought_start is not None or bool(live.question)
         span = live.record.sampled(
             completion.ids, self._roles(live, completion), completion.logp, completion.versions, same_turn=continued
         )
         live.response += len(completion.ids)
+        if live.question:
+            return self._answered(completion.seq, text, completion.stop == "length")
         if live.thought_start is not None:
             span = (live.thought_start, span[1])
         live.thought, live.thought_start = "", None
         if completion.stop == "length":
             live.turns.append(Turn(text, "", *span))
             return self._end(completion.seq, "token_limit")
-        acted = partial(live.episode.act, text)
-        return self._errand(completion.seq, acted, lambda answer: self._resume(completion.seq, text, span, answer()))
+        if self.harness.ask_first(live, text, span):
+            return self._go_on(completion.seq, span[1])
+        return self._act(completion.seq, text, span)
+
+    def _answered(self, seq: int, answer: str, is_cut: bool) -> Trajectory | None:
+        """Go on after the answer to a question of the context rule; one that was cut off counts as far as it goes."""
+        live = self._live[seq]
+        was_held = live.question == "ending"
+        before = len(live.record)
+        fresh = self.harness.answered(live, answer)
+        if fresh is not None:
+            if fresh.redo:
+                self._start_anew(live)
+            stop = self.harness.renew(live, fresh)
+            return self._end(seq, stop) if stop else self._go_on(seq, 0)
+        if was_held:
+            message, span = live.held
+            live.held = ("", (0, 0))
+            return self._act(seq, message, span)
+        if is_cut:
+            return self._end(seq, "token_limit")
+        live.record.rendered(self.renderer.observation(""))
+        return self._go_on(seq, before)
+
+    def _start_anew(self, live: Live) -> None:
+        """The world as it was at first; what was open is closed whatever happens."""
+        again = self.worlds[live.job.task.world].open(live.job.task)
+        old, live.episode = live.episode, again
+        _close(old)
+
+    def _act(self, seq: int, message: str, span: tuple[int, int]) -> Trajectory | None:
+        """Let the world hear a message."""
+        live = self._live[seq]
+        live.progress.to(State.PROCESSING_TOOLS)
+        acted = partial(live.episode.act, message)
+        return self._errand(seq, acted, lambda answer: self._resume(seq, message, span, answer()))
 
     def _errand(self, seq: int, call: Callable[[], Any], then: Then) -> Trajectory | None:
         """Have the world do something and go on with it: now, or where that keeps one waiting, later."""
@@ -279,50 +296,46 @@ class Roller:
         """Let the engine go on after an answer of the world, unless the episode is over."""
         live = self._live[seq]
         before = len(live.record)
-        stop = self._hear(live, message, span, seen)
+        stop = self.harness.hear(live, message, span, seen)
         if stop:
             return self._end(seq, stop)
+        live.progress.to(State.GENERATING)
+        return self._go_on(seq, before)
+
+    def _go_on(self, seq: int, before: int) -> Trajectory | None:
+        """Give the engine what joined the context after its first `before` tokens, or all of a new context."""
+        live = self._live[seq]
         assert self.engine is not None
-        self.engine.add(seq, live.record.ids[before:], self._room(live), live.job.seed)
+        room = self.harness.room(live)
+        if room < 1:
+            return self._end(seq, "token_limit")
+        if live.renewed:
+            self.engine.drop(seq)
+            live.renewed, before = False, 0
+        # With the chances of the branch before, a new one would begin as that did.
+        self.engine.add(seq, live.record.ids[before:], room, live.job.seed + 7_919 * len(live.branches))
         return None
 
     def _end(self, seq: int, stop: str) -> Trajectory | None:
         live = self._live[seq]
         return self._errand(seq, live.episode.grade, lambda answer: self._finish(live, stop, answer))
 
-    def _room(self, live: _Live) -> int:
-        """Tokens that the next message may have."""
-        room = min(self.limits.max_new_tokens, self.limits.max_tokens - len(live.record))
-        return min(room, live.job.max_response - live.response) if live.job.max_response else room
-
-    def _roles(self, live: _Live, completion: Completion) -> tuple[Any, ...]:
+    def _roles(self, live: Live, completion: Completion) -> tuple[Any, ...]:
         if not live.thought:
             return self.renderer.roles(completion.ids)
         head = self.renderer.encode(live.thought)
         return self.renderer.roles((*head, *completion.ids))[len(head) :]
 
-    def _hear(self, live: _Live, message: str, span: tuple[int, int], seen: Observation) -> str:
-        """Take in what the world answered to a turn; the reason why the episode is over, "" while it goes on."""
-        live.turns.append(Turn(message, "" if seen.done else seen.text, *span))
-        if seen.done:
-            return "done"
-        if len(live.turns) >= (live.job.max_turns or self.limits.max_turns):
-            return "turn_limit"
-        if live.job.max_response and live.response >= live.job.max_response:
-            return "token_limit"
-        piece = self.renderer.observation(seen.text)
-        if len(live.record) + len(piece.ids) + 2 >= self.limits.max_tokens:
-            return "token_limit"
-        live.record.rendered(piece)
-        return ""
-
-    def _finish(self, live: _Live, stop: str, grade: Callable[[], Outcome]) -> Trajectory:
+    def _finish(self, live: Live, stop: str, grade: Callable[[], Outcome]) -> Trajectory:
         outcome = boundary(grade, lambda fault: Outcome.unknown(f"{type(fault).__name__}: {fault}"))
         _close(live.episode)
         return self._trajectory(live, stop, outcome)
 
-    def _finish_unknown(self, live: _Live, fault: BaseException) -> Trajectory:
-        _close(live.episode)
+    def _finish_unknown(self, live: Live, fault: BaseException) -> Trajectory:
+        if isinstance(fault, Overdue):  # its tool is still at work, and may need what a close takes away
+            fault.answer.add_done_callback(lambda _: _close(live.episode))
+        else:
+            _close(live.episode)
         return self._trajectory(live, _stop_of(fault), Outcome.unknown(f"{type(fault).__name__}: {fault}"))
 
     def _lost(self, job: Job, fault: BaseException) -> Trajectory:
@@ -331,8 +344,9 @@ class Roller:
         outcome = Outcome.unknown(f"{type(fault).__name__}: {fault}")
         return Trajectory(job.id, job.task, job.source, (), record.freeze(), outcome, _stop_of(fault), seed=job.seed)
 
-    def _trajectory(self, live: _Live, stop: str, outcome: Outcome) -> Trajectory:
+    def _trajectory(self, live: Live, stop: str, outcome: Outcome) -> Trajectory:
         job = live.job
+        live.progress.to(State.TERMINATED)
         return Trajectory(
             id=job.id,
             task=job.task,
@@ -344,6 +358,7 @@ class Roller:
             hint=job.hint.text if job.hint else "",
             seed=job.seed,
             version=live.version,
+            branches=tuple(live.branches),
         )
 
 
@@ -369,9 +384,6 @@ def _close(episode: Episode) -> None:
 
 
 def _stop_of(fault: BaseException) -> str:
+    if isinstance(fault, Overdue):
+        return "command_limit"
     return "sandbox" if isinstance(fault, SandboxError) else "engine"
-
-
-def with_attempt(job: Job, attempt: int) -> Job:
-    """The same job once more, under a seed of its own."""
-    return replace(job, seed=job.seed + 1_000_003 * attempt)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from noria.core.types import Trajectory
 from noria.stages import masking
+from noria.stages.jobs import parts
 from noria.tokens.record import authored
 from noria.trainers.rows import Row
 
@@ -27,6 +28,14 @@ def sampled(trajectory: Trajectory, group: int, route: int = 0) -> Row:
     row = Row.plain(trajectory.record.ids, trajectory.record.mask, group, route)
     row.logp_mu = np.array(trajectory.record.logp_mu, dtype=np.float64)
     return row
+
+
+def by_branch(trajectory: Trajectory, make: Callable[[Trajectory], Row]) -> list[Row]:
+    """A row of each branch. Every sampled token is in one of them, and together they are one sequence."""
+    rows = [make(part) for part in parts(trajectory)]
+    for row in rows if len(rows) > 1 else ():
+        row.rollout = trajectory.id
+    return rows
 
 
 def kept(rows: Sequence[Row]) -> list[Row]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 
@@ -151,7 +152,8 @@ def supervised_rows(ctx: Context, worlds: Sequence[str], phase: SftPhase) -> lis
         wanted = round(len(curated) * share / (1 - share))
         taught = [taught[i] for i in sorted(rng.permutation(len(taught))[:wanted])]
     chosen: list[Trajectory] = curated * (share < 1) + taught
-    rows = [rows_of.supervised(t, phase.mask_errors, phase.error_rules) for t in chosen]
+    make = partial(rows_of.supervised, mask_errors=phase.mask_errors, rules=phase.error_rules)
+    rows = [row for t in chosen for row in rows_of.by_branch(t, make)]
     return rows_of.kept([*rows, *_given(ctx, phase)])
 
 

@@ -82,14 +82,15 @@ class RolloutService:
         keep_freed_memory()
         recipe = from_json(setup.recipe_json)
         folder = Path(setup.model_folder)
-        self.renderer = Renderer.load(folder)
+        self.renderer = Renderer.load(folder, recipe.student.call_form)
         self.worlds, self._sandbox = open_worlds(recipe)
         engine_table = recipe.student.engine
         config = engine_table.config()
         self.engine = engine_table.module().build(config, folder, self.renderer.end_ids)
-        limits = Limits(recipe.rollout.max_turns, recipe.rollout.max_new_tokens, recipe.rollout.max_tokens)
+        limits, context = Limits.of(recipe.rollout), recipe.rollout.context
+        rule = None if context is None else context.module().build(context.config())
         blocking = [name for name, table in recipe.env.items() if getattr(table.module(), "BLOCKING", False)]
-        self.roller = Roller(self.worlds, self.renderer, self.engine, limits, config.slots, blocking)
+        self.roller = Roller(self.worlds, self.renderer, self.engine, limits, config.slots, blocking, rule)
         self._out: list[Any] = []
 
     def receive(self, message: Any) -> None:

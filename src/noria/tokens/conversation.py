@@ -33,7 +33,8 @@ def spoken(renderer: Renderer, messages: Sequence[Message], tools: Sequence[Tool
     Raises:
         Unrenderable: the template rewrites earlier messages or changes one that carries loss.
     """
-    shown, tools = renderer.opening(messages, tools)
+    spelt = [Message(m.role, renderer.written(m.content, tools)) if m.role == "assistant" else m for m in messages]
+    shown, tools = renderer.opening(spelt, tools)
     ids: list[int] = []
     mask: list[int] = []
     text = ""

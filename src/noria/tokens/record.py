@@ -44,9 +44,11 @@ class RecordBuilder:
         self._turn += not same_turn
         return self._extend(ids, roles, STUDENT, 1, logp, versions)
 
-    def written(self, ids: Sequence[int], roles: Sequence[TokenRole], source: str) -> tuple[int, int]:
+    def written(
+        self, ids: Sequence[int], roles: Sequence[TokenRole], source: str, same_turn: bool = False
+    ) -> tuple[int, int]:
         """A turn, or the beginning of one, that a teacher or an editor wrote."""
-        self._turn += 1
+        self._turn += not same_turn
         return self._extend(ids, roles, source, 0, [0.0] * len(ids), [-1] * len(ids))
 
     def prefix(self, record: TokenRecord, length: int) -> None:
@@ -55,13 +57,15 @@ class RecordBuilder:
         self.ids.extend(record.ids[head])
         self._roles.extend(record.roles[head])
         self._turns.extend(record.turns[head])
-        self._sources.extend(
-            "expert" if m else s for m, s in zip(record.mask[head], record.sources[head], strict=True)
-        )
+        self._sources.extend("expert" if m else s for m, s in zip(record.mask[head], record.sources[head], strict=True))
         self._mask.extend([0] * length)
         self._logp.extend([0.0] * length)
         self._versions.extend([-1] * length)
         self._turn = max(record.turns[head], default=-1)
+
+    def next_turn(self, turn: int) -> None:
+        """Number of the turn that comes next, where a context begins with earlier ones in its prompt."""
+        self._turn = turn - 1
 
     def freeze(self) -> TokenRecord:
         """The finished record."""
@@ -81,9 +85,7 @@ class RecordBuilder:
     ) -> tuple[int, int]:
         n = len(ids)
         if not n == len(roles) == len(logp) == len(versions):
-            raise ValueError(
-                f"a piece must have equal streams: {n}, {len(roles)}, {len(logp)}, {len(versions)}"
-            )
+            raise ValueError(f"a piece must have equal streams: {n}, {len(roles)}, {len(logp)}, {len(versions)}")
         start = len(self.ids)
         self.ids.extend(ids)
         self._roles.extend(roles)

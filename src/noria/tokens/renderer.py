@@ -24,10 +24,10 @@ from jinja2 import TemplateError
 from noria.core.errors import UserError
 from noria.core.types import Message, Task, TokenRole, Tool
 from noria.tokens.ends import end_ids, read_end_ids
+from noria.tokens.forms import canonical, form_named, written
 from noria.tokens.reading import read_tokenizer
 from noria.tokens.tools import PROBE, described, shown_well
 
-_CLOSERS = {"think": "</think>", "tool_args": "</call>"}
 #: What a template raises: its own faults, and those of the expressions that it evaluates.
 _TEMPLATE_FAULTS = (TemplateError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
 #: Turns of the probe. Templates that know reasoning as a part of its own write it in this form themselves.
@@ -48,6 +48,7 @@ class Piece:
 class Renderer:
     """Turns tasks and observations into tokens for one tokenizer.
 
+    `form` is how the model writes calls (`tokens.forms`); "auto" asks the template.
     `ends` are the tokens that end a sampled turn, the tokenizer's own alone where none are given. The one that the
     template closes a turn with comes first in `end_ids`, and is what `message` writes.
 
@@ -55,7 +56,7 @@ class Renderer:
         UserError: the tokenizer has no chat template, no end-of-turn token, or its template rewrites history.
     """
 
-    def __init__(self, tokenizer: Any, ends: Sequence[int] = ()) -> None:
+    def __init__(self, tokenizer: Any, ends: Sequence[int] = (), form: str = "xml") -> None:
         if not tokenizer.chat_template:
             raise UserError("tokenizer must have a chat template: got none - add one to the model's folder")
         self.tokenizer = tokenizer
@@ -67,15 +68,18 @@ class Renderer:
         self._special_text = re.compile("|".join(map(re.escape, longest)) or "(?!)")
         closing, self._between, self._after = self._probe()
         self.end_ids = tuple(dict.fromkeys((closing, *self.end_ids)))
-        self._shows_tools = shown_well(self._template([Message("system", "s"), Message("user", "u")], [PROBE], True))
+        shown = self._template([Message("system", "s"), Message("user", "u")], [PROBE], True)
+        self.form = form_named(form, shown)
+        self._closers = {"think": "</think>", "tool_args": self.form.closes}
+        self._shows_tools = shown_well(shown, self.form)
         self.end_text = tokenizer.decode([self.end_ids[0]])
         self._cache: dict[str, tuple[int, ...]] = {}
 
     @classmethod
-    def load(cls, folder: str | Path) -> Renderer:
+    def load(cls, folder: str | Path, form: str = "xml") -> Renderer:
         """Read the tokenizer of a checkpoint folder; nothing is downloaded."""
         tokenizer = read_tokenizer(Path(folder))
-        return cls(tokenizer, read_end_ids(Path(folder), tokenizer))
+        return cls(tokenizer, read_end_ids(Path(folder), tokenizer), form)
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Token ids of a text that someone wrote: it holds no special token, whatever it says.
@@ -119,6 +123,14 @@ class Renderer:
             kept.pop()
         return str(self.tokenizer.decode(kept))
 
+    def heard(self, text: str) -> str:
+        """What a model wrote as worlds read it: calls in the house's own form."""
+        return canonical(self.form, text)
+
+    def written(self, text: str, tools: Sequence[Tool] = ()) -> str:
+        """The reverse: a message in the house's form as the model writes it."""
+        return written(self.form, text, tools)
+
     def prompt(self, task: Task, hint: str = "") -> Piece:
         """System and user message up to and with the generation prompt."""
         user = f"{task.prompt}\nHint: {hint}" if hint else task.prompt
@@ -132,7 +144,7 @@ class Renderer:
             return list(messages), tools
         rest = list(messages)
         system = rest.pop(0).content if rest and rest[0].role == "system" else ""
-        return [Message("system", "\n\n".join(filter(None, (system, described(tools))))), *rest], ()
+        return [Message("system", "\n\n".join(filter(None, (system, described(tools, self.form))))), *rest], ()
 
     def text(self, messages: Sequence[Message], tools: Sequence[Tool] = (), generate: bool = False) -> str:
         """What the template makes of a conversation; `generate` opens the next assistant turn."""
@@ -145,28 +157,29 @@ class Renderer:
         roles = _same("glue", len(glue)) + _same("observation", len(seen)) + _same("glue", len(after))
         return Piece(glue + seen + after, roles)
 
-    def message(self, text: str) -> tuple[int, ...]:
+    def message(self, text: str, tools: Sequence[Tool] = ()) -> tuple[int, ...]:
         """Ids of an assistant message that a teacher or an editor wrote, with its end-of-turn token."""
-        return (*self.encode(text), self.end_ids[0])
+        return (*self.encode(self.written(text, tools)), self.end_ids[0])
 
     def roles(self, ids: Sequence[int]) -> tuple[TokenRole, ...]:
         """What each token of an assistant message is: think, tool_name, tool_args or answer."""
         out: list[TokenRole] = []
         text, opened = "", ""
         state: TokenRole = "answer"
+        opens, named = self.form.opens, self.form.named
         for token in ids:
             piece = self._pieces[token] if token < self.vocab_size else ""
             text = (text + piece)[-64:]
             if "<think>" in piece or (state == "answer" and text.endswith("<think>")):
                 state = "think"
-            elif state == "answer" and ("<call" in piece or text.endswith("<call")):
+            elif state == "answer" and (opens in piece or text.endswith(opens)):
                 state, opened = "tool_name", ""
             out.append(state)
             if state == "tool_name":
                 opened += piece
-                if ">" in opened:
+                if named.search(opened):
                     state = "tool_args"
-            elif state != "answer" and text.endswith(_CLOSERS[state]):
+            elif state != "answer" and text.endswith(self._closers[state]):
                 state = "answer"
         return tuple(out)
 

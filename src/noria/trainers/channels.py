@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from noria.losses.base import Batch, Denominators, Loss
 from noria.trainers.packing import Micro
-from noria.trainers.rows import Channel, Row
+from noria.trainers.rows import Channel, Row, joined
 
 
 class Views:
@@ -74,7 +74,7 @@ def _counts(rows: Sequence[Row], channels: Sequence[Channel | None]) -> Denomina
     lengths = [len(row) for row in rows]
     of_row = (range(len(rows)), [row.group for row in rows], [row.route for row in rows])
     segment, group, route = (torch.from_numpy(np.repeat(numbers, lengths)) for numbers in of_row)
-    return Denominators.of(torch.from_numpy(np.concatenate(masks)), segment, group, route)
+    return joined(Denominators.of(torch.from_numpy(np.concatenate(masks)), segment, group, route), rows)
 
 
 def _trained(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:

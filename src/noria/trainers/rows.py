@@ -51,6 +51,7 @@ class Row:
     advantage, weight, logp_old, logp_mu, logp_teacher   float64, read where `mask` is on
     group      index of the prompt group; `route` index of the teacher
     logp_ref   frozen reference policy, where a term needs it
+    rollout    the rollout that it is a branch of; branches of one count as one sequence, "" = it is all of a rollout
     solved     whether the rollout is known to have succeeded
     roles      what each token is, where a token weight asks; `spans` token spans of its key actions
     channels   streams of single terms (by name) or families ("rl", "opd"); a term of a family without one takes no part
@@ -68,6 +69,7 @@ class Row:
     group: int = 0
     route: int = 0
     logp_ref: NDArray[np.float64] | None = None
+    rollout: str = ""
     solved: bool = False
     roles: tuple[str, ...] = ()
     spans: tuple[tuple[int, int], ...] = ()
@@ -184,13 +186,32 @@ def trained_positions(row: Row) -> NDArray[np.int64]:
     return np.flatnonzero(row.mask[1:]) + 1
 
 
+def joined(counts: Denominators, rows: Sequence[Row]) -> Denominators:
+    """Counts in which the branches of a rollout are one sequence, of as many tokens as all of them have."""
+    if not any(row.rollout for row in rows):
+        return counts
+    numbers: dict[str | int, int] = {}
+    of_row = torch.tensor([numbers.setdefault(row.rollout or i, len(numbers)) for i, row in enumerate(rows)])
+    own = counts.sequence_tokens.new_zeros(len(rows))
+    own[: len(counts.sequence_tokens)] = counts.sequence_tokens
+    whole = own.new_zeros(len(numbers)).index_add(0, of_row, own)
+    routes = torch.zeros(len(numbers), dtype=torch.long)
+    routes[of_row] = torch.tensor([row.route for row in rows])
+    return replace(
+        counts,
+        sequences=(whole > 0).double().sum(),
+        rollout_tokens=whole[of_row][: len(counts.sequence_tokens)],
+        route_sequences=routes[whole > 0].bincount(minlength=len(counts.route_tokens)).double(),
+    )
+
+
 def denominators(rows: Sequence[Row]) -> Denominators:
     """Counts over a global batch of rows."""
     lengths = [len(row) for row in rows]
     mask = torch.from_numpy(np.concatenate([_trained(row) for row in rows]))
     of_row = (range(len(rows)), [row.group for row in rows], [row.route for row in rows])
     segment, group, route = (torch.from_numpy(np.repeat(numbers, lengths)) for numbers in of_row)
-    return Denominators.of(mask, segment, group, route)
+    return joined(Denominators.of(mask, segment, group, route), rows)
 
 
 def _trained(row: Row) -> NDArray[np.bool_]:

@@ -1,0 +1,1 @@
+"""Ways to keep a long episode inside a bounded context; `contexts.base` says what one is."""
