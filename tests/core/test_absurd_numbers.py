@@ -177,6 +177,22 @@ def test_where_infinity_is_meant_it_survives_being_saved(tmp_path: Path) -> None
     assert again.phase["distill"].use["dtdd"].config("dtdd").tau == math.inf  # type: ignore[union-attr]
 
 
+def test_no_number_is_not_a_number_even_where_infinity_is_meant(tmp_path: Path) -> None:
+    file = tmp_path / "numbers.toml"
+    file.write_text(RECIPE, encoding="utf-8")
+    with pytest.raises(UserError, match=r"phase\.distill\.use\.dtdd\.tau must be a number: got nan"):
+        load([file], ["phase.distill.loss.ce.coef=1.0", "phase.distill.use.dtdd.tau=nan"])
+
+
+def test_the_rollouts_of_a_validation_are_bounded_together(tmp_path: Path) -> None:
+    file = tmp_path / "numbers.toml"
+    file.write_text(RECIPE, encoding="utf-8")
+    told = r"phase\.grow\.validation\.tasks \* .* must be at most 10000000.*got 100000 \* 1000 - lower one"
+    with pytest.raises(UserError, match=told):
+        load([file], ["phase.grow.validation={tasks = 100000, rollouts = 1000}"])
+    assert load([file], ["phase.grow.validation={tasks = 100000, rollouts = 100}"])
+
+
 def test_the_tasks_that_a_phase_draws_are_bounded_together(tmp_path: Path) -> None:
     file = tmp_path / "numbers.toml"
     file.write_text(RECIPE, encoding="utf-8")

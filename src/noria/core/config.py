@@ -31,6 +31,8 @@ class Checked(BaseModel):
         own = cls.model_fields[str(info.field_name)].metadata
         bounded = any(isinstance(bound, Le | Lt) for bound in own)
         for number in _numbers(value):
+            if math.isnan(number):  # also where infinity is allowed: it compares with nothing
+                raise PydanticCustomError("not_a_number", "Input should be a number")
             if number > cls.largest() and not bounded:
                 raise PydanticCustomError("less_than_equal", "Input should be at most {le}", {"le": cls.largest()})
             if number < -cls.largest():

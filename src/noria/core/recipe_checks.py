@@ -143,6 +143,12 @@ def _arithmetic(path: str, phase: Sampled) -> list[str]:
             f"{path}.steps * {path}.prompts_per_step * (1 + {path}.max_refills) must be at most {MOST_GROUPS}, the "
             f"tasks that are drawn: got {groups} - lower steps"
         ]
+    table = phase.validation
+    if table is not None and table.tasks * table.rollouts > MOST_GROUPS:
+        return [
+            f"{path}.validation.tasks * {path}.validation.rollouts must be at most {MOST_GROUPS}, the rollouts of one "
+            f"validation: got {table.tasks} * {table.rollouts} - lower one"
+        ]
     rollouts = phase.prompts_per_step * phase.rollouts_per_prompt
     if rollouts % phase.minibatches == 0:
         return []
