@@ -144,7 +144,7 @@ class InstructionsEpisode:
         """
         if self.graded is None:
             outcome = self._grade()
-            if not outcome.known:
+            if not outcome.known or not self.answer:
                 return outcome
             self.graded = outcome
         return self.graded
