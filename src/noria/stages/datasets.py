@@ -32,25 +32,25 @@ def load_rows(
     for name in files:
         for _, line in read_file(Path(name)):
             try:
-                row = _row(line, renderer, rules if mask_errors else ())
+                made = _made(line, renderer, rules if mask_errors else ())
             except Unrenderable:
                 dropped["unrenderable"] += 1
                 continue
-            row = _cut(row, max_tokens)
-            if row.mask[1:].any():
-                rows.append(row)
-            else:
-                dropped["without_loss"] += 1
+            for row in (_cut(row, max_tokens) for row in made):
+                if row.mask[1:].any():
+                    rows.append(row)
+                else:
+                    dropped["without_loss"] += 1
     if files and not rows:
         raise UserError(f"data must leave rows to train on: all of {', '.join(files)} were dropped ({dict(dropped)})")
     return rows, dict(dropped)
 
 
-def _row(line: Line, renderer: Renderer, rules: Sequence[str]) -> Row:
+def _made(line: Line, renderer: Renderer, rules: Sequence[str]) -> list[Row]:
     if isinstance(line, Trajectory):
-        return rows_of.supervised(line, bool(rules), rules)
+        return rows_of.by_branch(line, lambda part: rows_of.supervised(part, bool(rules), rules))
     made = spoken(renderer, line.messages, line.tools, line.trained)
-    return Row.plain(made.ids, made.mask)
+    return [Row.plain(made.ids, made.mask)]
 
 
 def _cut(row: Row, max_tokens: int) -> Row:
