@@ -12,8 +12,10 @@ import pytest
 import torch
 
 from noria.core.errors import EngineError, UserError
+from noria.core.recipe_tables import ExecutorTable, TrainerTable
 from noria.stages.bank import ModelBank
-from noria.stages.scoring import Elsewhere, ScoringService, Setup
+from noria.stages.learning import FarLearner
+from noria.stages.scoring import Elsewhere, Scorers, ScoringService, Setup
 from noria.teachers import ema
 from noria.trainers.local import Config, LocalTrainer
 from noria.trainers.rows import Row
@@ -139,3 +141,28 @@ def test_a_teacher_whose_files_are_wrong_is_the_recipes_fault(random_model: Any,
     now = rows()[:2]
     with pytest.raises(UserError, match="a teacher could not score: model must be whole: .*t1.* anew"):
         bank.score(now)
+
+
+@pytest.mark.parametrize("far", [True, False], ids=["far", "near"])
+def test_a_teacher_whose_folder_has_gone_is_told_by_its_folder(random_model: Any, tmp_path: Path, far: bool) -> None:
+    scorer: Any = Elsewhere(Beside(), 2) if far else LocalTrainer(Config(), copy.deepcopy(random_model))
+    bank = ModelBank(scorer, [tmp_path / "gone"])
+    with pytest.raises(UserError, match=r"/gone' has no config.json, or is gone - put it back") as fault:
+        bank.score([Row.plain([5, 6, 7], [0, 1, 1])])
+    assert "\n" not in str(fault.value)
+
+
+@pytest.mark.parametrize(("field", "make"), [("scorers", Scorers), ("learner", FarLearner)])
+def test_an_executor_that_cannot_be_had_is_told_by_its_own_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, make: Any
+) -> None:
+    (tmp_path / "rooms").mkdir()
+    (tmp_path / "rooms" / "small.py").write_text(
+        "from noria.core.errors import UserError\nfrom noria.executors.local import Config\n"
+        "def build(config, service, argument):\n    raise UserError('executor.workers must fit: got 2 - lower it')\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    table = ExecutorTable(type="rooms.small")
+    with pytest.raises(UserError, match=rf"^{field}\.workers must fit: got 2 - lower it$"):
+        make(table, TrainerTable())()

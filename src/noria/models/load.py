@@ -19,13 +19,14 @@ def load_model(folder: Path, dtype: Dtype = "float32", device: str = "cpu") -> A
     Of a checkpoint that also sees or hears, the text model is taken.
 
     Raises:
-        UserError: the folder is no checkpoint of a causal LM that the installed transformers knows, or this machine
-            has no such device.
+        UserError: the folder is gone, or no checkpoint of a causal LM that the installed transformers knows, or this
+            machine has no such device.
     """
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging
 
     _check_device(device)
+    check_there(folder)
     logging.disable_progress_bar()
     try:
         model, found = AutoModelForCausalLM.from_pretrained(
@@ -44,6 +45,15 @@ def load_model(folder: Path, dtype: Dtype = "float32", device: str = "cpu") -> A
             "what config.json promises - take config.json and weights of one model"
         )
     return model if device == "cpu" else model.to(device)
+
+
+def check_there(folder: Path) -> None:
+    """Raises UserError where the folder holds no checkpoint, or does so no longer."""
+    if not (folder / "config.json").is_file():
+        raise UserError(
+            f"model must be the folder of a checkpoint: {str(folder)!r} has no config.json, or is gone - put it back "
+            "and resume the run"
+        )
 
 
 def _check_device(device: str) -> None:

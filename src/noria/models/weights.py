@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from noria.core.errors import UserError
-from noria.models.load import load_model
+from noria.models.load import check_there, load_model
 from noria.models.lora import merged_state, plain_names
 
 WEIGHTS = "model.safetensors"
@@ -55,8 +55,9 @@ def read(folder: Path) -> bytes:
     """The weights of a checkpoint folder as `to_bytes` gives them, in the dtype in which they are stored.
 
     Raises:
-        UserError: the file of the weights is damaged.
+        UserError: the folder is gone or no checkpoint, or the file of the weights is damaged.
     """
+    check_there(folder)
     path = folder / WEIGHTS
     if path.is_file() and _is_plain(folder):
         return path.read_bytes()

@@ -23,7 +23,7 @@ from noria.core.protocols import Executor
 from noria.core.recipe_tables import ExecutorTable, TrainerTable
 from noria.losses.base import Batch, Loss
 from noria.losses.states import Head
-from noria.stages.scoring import PATIENCE_S, Setup
+from noria.stages.scoring import PATIENCE_S, Setup, started
 from noria.trainers.auxiliary import paired
 from noria.trainers.local import LocalTrainer
 from noria.trainers.rows import Row
@@ -270,7 +270,7 @@ class FarLearner:
 
     def __call__(self) -> Far:
         if self._made is None:
-            self._made = Far(self._table.module().build(self._table.config(), SERVICE, self._setup))
+            self._made = Far(started("learner", self._table, SERVICE, self._setup))
         return self._made
 
     def close(self) -> None:

@@ -301,6 +301,19 @@ class ScoringService:
         """There is nothing to close."""
 
 
+def started(field: str, table: ExecutorTable, service: str, setup: Setup) -> Executor:
+    """The executor of the table `field` of a recipe, with its services.
+
+    Raises:
+        UserError: the table cannot be had here, as where a cluster is too small; names the field in it.
+    """
+    try:
+        made: Executor = table.module().build(table.config(), service, setup)
+    except UserError as fault:  # an executor speaks of itself under the name of the table for rollouts
+        raise UserError(str(fault).replace("executor.", f"{field}.")) from fault
+    return made
+
+
 class Scorers:
     """The services of a run, started when a phase first asks for them."""
 
@@ -310,8 +323,7 @@ class Scorers:
 
     def __call__(self) -> Elsewhere:
         if self._made is None:
-            executor = self._table.module().build(self._table.config(), SERVICE, self._setup)
-            self._made = Elsewhere(executor, self._retries)
+            self._made = Elsewhere(started("scorers", self._table, SERVICE, self._setup), self._retries)
         return self._made
 
     def close(self) -> None:
