@@ -37,9 +37,7 @@ def describe_plugin(fault: ValidationError, path: str, config: type[BaseModel]) 
     return lines
 
 
-def unknown_key(
-    key: str, section: str, known: list[str], elsewhere: list[tuple[str, str]] | None = None
-) -> str:
+def unknown_key(key: str, section: str, known: list[str], elsewhere: list[tuple[str, str]] | None = None) -> str:
     """`unknown key 'x' in [section]` with the nearest right key and its section."""
     where = f"[{section}]" if section else "the top level"
     if key in REFUSED:
@@ -84,9 +82,7 @@ def _value_line(dotted: str, error: Any) -> str:
         message = str(context.get("error", error["msg"]))
         return f"{dotted}: {message}" if dotted else message
     if kind == "string_pattern_mismatch":
-        return (
-            f"{dotted} must begin with a letter and hold letters, digits, '.', '_' and '-' only: got {got!r}"
-        )
+        return f"{dotted} must begin with a letter and hold letters, digits, '.', '_' and '-' only: got {got!r}"
     if kind == "less_than_equal":
         return f"{dotted} must be at most {context['le']}: got {got!r} - lower it"
     rule = error["msg"][:1].lower() + error["msg"][1:]
@@ -100,9 +96,7 @@ def _locate(loc: tuple[Any, ...], data: Any) -> list[str]:
     at = data
     for position, part in enumerate(loc):
         last = position == len(loc) - 1
-        if (isinstance(at, dict) and part in at) or (
-            isinstance(at, list) and isinstance(part, int) and part < len(at)
-        ):
+        if (isinstance(at, dict) and part in at) or (isinstance(at, list) and isinstance(part, int) and part < len(at)):
             at = at[part]
         elif not last or at is None:
             continue
