@@ -22,8 +22,8 @@ def test_teachers_have_one_worker_and_the_learner_none_unless_the_recipe_says_so
     assert not isinstance(recipe.scorers, str)
     assert recipe.scorers.config().workers == 1 and recipe.executor.config().workers == 2
     assert recipe.learner == "here"
-    recipe = load(tmp_path, 'scorers = "learner"\nlearner = { type = "ray", num_gpus = 1.0 }\n')
-    assert recipe.scorers == "learner" and not isinstance(recipe.learner, str)
+    recipe = load(tmp_path, 'scorers = "here"\nlearner = { type = "ray", num_gpus = 1.0 }\n')
+    assert recipe.scorers == "here" and not isinstance(recipe.learner, str)
     assert recipe.learner.options == {**recipe.learner.options, "num_gpus": 1.0, "workers": 1}
 
 
@@ -33,7 +33,7 @@ def test_teachers_have_one_worker_and_the_learner_none_unless_the_recipe_says_so
         ("learner = { workers = 2 }", r"learner\.workers must be 1: got 2, and one process trains - set"),
         ("scorers = { workers = 0 }", r"scorers\.workers must be .*1.*got 0"),
         ("scorers = { type = 'locl' }", r"scorers\.type .*'locl'.*local"),
-        ("scorers = 'lerner'", 'scorers must be "learner" or a table: got .lerner. - write scorers = "learner" or'),
+        ("scorers = 'her'", 'scorers must be "here" or a table: got .her. - write scorers = "here" or'),
         ("learner = { worker = 1 }", r"unknown key 'worker' in \[learner\]: did you mean 'workers'"),
     ],
 )

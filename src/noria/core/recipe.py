@@ -46,10 +46,10 @@ class Recipe(Table):
     runs_dir: str = Field(default="runs", description="folder that run folders are made in")
     student: Student = Field(default_factory=Student, description="the model that is improved")
     executor: ExecutorTable = Field(default_factory=ExecutorTable, description="where workers run")
-    scorers: ServiceTable | Literal["learner"] = Field(
+    scorers: ServiceTable | Literal["here"] = Field(
         default_factory=ServiceTable,
         description="where teachers and the frozen reference score: workers of an executor, beside the learner's work; "
-        "learner = in its own process, in turn with it",
+        "here = in the process that leads the run, in turn with all else",
     )
     learner: ServiceTable | Literal["here"] = Field(
         default="here",
@@ -69,10 +69,9 @@ class Recipe(Table):
     @field_validator("scorers", "learner", mode="before")
     @classmethod
     def _one_word(cls, value: Any, info: ValidationInfo) -> Any:
-        word = {"scorers": "learner", "learner": "here"}[str(info.field_name)]
-        if isinstance(value, str) and value != word:
+        if isinstance(value, str) and value != "here":
             raise ValueError(
-                f'{info.field_name} must be "{word}" or a table: got {value!r} - write {info.field_name} = "{word}" '
+                f'{info.field_name} must be "here" or a table: got {value!r} - write {info.field_name} = "here" '
                 f'or {info.field_name} = {{ type = "local" }}'
             )
         return value
