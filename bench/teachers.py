@@ -24,7 +24,6 @@ import time
 import weakref
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -37,7 +36,7 @@ from noria.stages.bank import ModelBank
 from noria.stages.distil import Distillation
 from noria.stages.loop import build_terms, split
 from noria.stages.models import resolve_model
-from noria.teachers.frozen import Frozen
+from noria.stages.scoring import Answer, Ask, Here, Holder
 from noria.trainers.local import Config, LocalTrainer, build
 from noria.trainers.rows import Row
 
@@ -46,16 +45,16 @@ TARGET = 1.3
 SCALE = 0.01
 
 
-class Watched(Frozen):
-    """A frozen teacher that counts, whenever it is loaded, the models that are held for scoring."""
+class Watched(Holder):
+    """A host of teachers that counts, whenever it is asked, the models that are held for scoring."""
 
-    def __init__(self, folder: Path, seen: list[int]) -> None:
-        super().__init__(folder)
+    def __init__(self, scorer: LocalTrainer, home: Path, seen: list[int]) -> None:
+        super().__init__(scorer, home=home)
         self.seen = seen
 
-    def data(self) -> bytes:
+    def answer(self, ask: Ask) -> Answer:
         self.seen.append(len(ALIVE))
-        return super().data()
+        return super().answer(ask)
 
 
 #: Every trainer, student or scorer, that is not yet freed.
@@ -81,8 +80,8 @@ class Setting:
         self.trainer = counted(build(Config(), base))
         self.trainer.configure(1e-5, (0.9, 0.99), 0.0, 1.0)
         self.alive: list[int] = []
-        sources: list[Any] = [Watched(folder, self.alive) for folder in folders[:n]]
-        self.bank = ModelBank(scorer(base), sources, student=self.trainer, home=base)
+        host = Here(Watched(scorer(base), base, self.alive))
+        self.bank = ModelBank(host, folders[:n], student=self.trainer, home=base)
         table = LossTable.model_validate({"balance": "route"})
         phase = TeacherPhase(signal="teacher", route="teacher", loss={loss: table}, minibatches=minibatches)
         self.terms, self.coefficients = build_terms(phase), {loss: 1.0}
