@@ -1,7 +1,7 @@
-"""Build the built-in weak model: tokenizer, then a small Qwen3, trained on the corpus of `tiny_corpus.py`.
+"""Build a built-in weak model: tokenizer, then a small Qwen3, trained on the corpus of `tiny_corpus.py`.
 
-    python scripts/build_tiny.py tokenizer --corpus build/tiny --out src/noria/data/tiny
-    python scripts/build_tiny.py train     --corpus build/tiny --out src/noria/data/tiny
+    python scripts/build_tiny.py tokenizer --corpus build/base --out src/noria/data/tiny
+    python scripts/build_tiny.py train     --corpus build/base --out src/noria/data/tiny
 
 Training is resumable (a checkpoint every 100 steps beside the corpus) and deterministic for one thread count.
 """
@@ -18,23 +18,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from mixes import MIXES
 
 from noria.core.memory import keep_freed_memory
 from noria.tokens.renderer import Renderer
 
-VOCABULARY = 1024
 SHAPE = {"hidden_size": 160, "num_hidden_layers": 3, "num_attention_heads": 5, "num_key_value_heads": 1,
          "head_dim": 32, "intermediate_size": 480}  # fmt: skip
 EPISODES_PER_STEP, PART_TOKENS = 48, 1500
 LR_MATRIX, LR_REST, WARMUP = 0.012, 3e-3, 60
 ABILITY_SHARE, DECAY_SHARE = 0.75, 0.35
 CONTEXT_WEIGHT = 0.1
-#: Right habits by world (`World.advice_for` names the same).
-RIGHT = {
-    "microswe": {"careful", "direct", "thorough", "recover"},
-    "ledger": {"careful", "direct", "survey", "cash", "mend"},
-    "arithmetic": {"direct", "restate", "careful", "double", "thorough", "recover"},
-}
 SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>"]
 TEMPLATE = (
     "{% for m in messages %}"
@@ -53,8 +47,8 @@ def rows(corpus: Path) -> list[dict[str, Any]]:
     return out
 
 
-def build_tokenizer(corpus: Path, out: Path) -> None:
-    """Train a byte-level BPE: digits stand alone, every XML tag and call head is one token."""
+def build_tokenizer(corpus: Path, out: Path, vocabulary: int) -> None:
+    """Train a byte-level BPE of `vocabulary` tokens: digits stand alone, every XML tag and call head is one token."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -70,7 +64,7 @@ def build_tokenizer(corpus: Path, out: Path) -> None:
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY - len(tags), special_tokens=SPECIAL, show_progress=False,
+        vocab_size=vocabulary - len(tags), special_tokens=SPECIAL, show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )  # fmt: skip
     plain = (piece for text in texts for piece in tag.split(text))
@@ -145,7 +139,7 @@ def plan(corpus: Path, steps: int) -> np.ndarray:
     A right transcript teaches what to do; a wrong one teaches how often not to. The first share of the steps
     sees right habits alone, the rest sees the mixture that the model is to have.
     """
-    right = np.array([row["strategy"] in RIGHT[row["world"]] for row in rows(corpus)])
+    right = np.array([row["right"] for row in rows(corpus)])
     able = round(steps * ABILITY_SHARE) * EPISODES_PER_STEP
     parts_ = []
     for pool, n in ((np.flatnonzero(right), able), (np.arange(len(right)), steps * EPISODES_PER_STEP - able)):
@@ -160,12 +154,12 @@ def learning_rate(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / WARMUP, decay)
 
 
-def new_model(end_id: int) -> Any:
+def new_model(vocabulary: int, end_id: int) -> Any:
     """The architecture, freshly initialised."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     config = Qwen3Config(
-        vocab_size=VOCABULARY, **SHAPE, tie_word_embeddings=True, max_position_embeddings=1024,
+        vocab_size=vocabulary, **SHAPE, tie_word_embeddings=True, max_position_embeddings=1024,
         rope_parameters={"rope_theta": 10000.0, "rope_type": "default"}, eos_token_id=end_id,
         bos_token_id=None, pad_token_id=0, attn_implementation="sdpa",
     )  # fmt: skip
@@ -217,7 +211,7 @@ def gradients(model: Any, chosen: np.ndarray, data: list[tuple[np.ndarray, np.nd
     return share
 
 
-def train(rank: int, corpus: Path, out: Path, steps: int, workers: int) -> None:
+def train(rank: int, corpus: Path, out: Path, vocabulary: int, steps: int, workers: int) -> None:
     """One of `workers` single-thread processes that share every step; rank 0 saves."""
     keep_freed_memory()
     torch.set_num_threads(1)
@@ -229,7 +223,7 @@ def train(rank: int, corpus: Path, out: Path, steps: int, workers: int) -> None:
     renderer = Renderer.load(out)
     data = encoded(corpus, renderer)
     episodes = plan(corpus, steps)
-    model = new_model(renderer.end_ids[0])
+    model = new_model(vocabulary, renderer.end_ids[0])
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "layers" in n]
     others = [p for n, p in model.named_parameters() if p.ndim != 2 or "layers" not in n]
     optimisers = [
@@ -286,14 +280,16 @@ def main() -> None:
     parser.add_argument("what", choices=["tokenizer", "train"])
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=2600)
+    parser.add_argument("--mix", choices=list(MIXES), default="tiny")
+    parser.add_argument("--steps", type=int, help="of training; by default the mix's own")
     parser.add_argument("--workers", type=int, default=2, help="single-thread training processes")
     args = parser.parse_args()
+    mix = MIXES[args.mix]
     if args.what == "tokenizer":
-        build_tokenizer(args.corpus, args.out)
+        build_tokenizer(args.corpus, args.out, mix.vocabulary)
     else:
         encoded(args.corpus, Renderer.load(args.out))  # once, before the workers look for it
-        job = (args.corpus, args.out, args.steps, args.workers)
+        job = (args.corpus, args.out, mix.vocabulary, args.steps or mix.steps, args.workers)
         torch.multiprocessing.spawn(train, job, nprocs=args.workers)
 
 

@@ -1,12 +1,13 @@
-"""Transcripts for the built-in weak model: scripted habits, right and wrong, at work in the real worlds.
+"""Transcripts for a built-in weak model: scripted habits, right and wrong, at work in the real worlds.
 
-    python scripts/tiny_corpus.py --out build/tiny
+    python scripts/tiny_corpus.py --out build/base
+    python scripts/tiny_corpus.py --mix tiny-worlds --out build/base-worlds
 
 Only training splits are drawn from. 35 % of the transcripts carry a hint about a decisive kind of action and show a
 right habit that obeys it; 15 % carry a hint that decides nothing (another kind, or another world's) over habits drawn
-as usual; up to 8 % carry one that helps in part (`PARTLY`) over the habits that obey it; the rest carry none and draw
-habits by their world's own weights. In half of the followed hints the first thought repeats the hint, which is the form
-that a prompted chain of thought takes.
+as usual; up to 8 % carry one that helps in part (`Mix.partly`) over the habits that obey it; the rest carry none and
+draw habits by their world's own weights. In half of the followed hints the first thought repeats the hint, which is the
+form that a prompted chain of thought takes.
 """
 
 from __future__ import annotations
@@ -19,62 +20,55 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from mixes import MIXES, Mix
+
 from noria.core.registry import resolve
 from noria.core.types import Message
 
-WORLDS = ("microswe", "ledger", "arithmetic")
-SHARES = {"microswe": 0.5, "ledger": 0.3, "arithmetic": 0.2}
 FITTING, IDLE, PART, THOUGHT = 0.35, 0.15, 0.08, 0.5
-#: Kinds of action that decide an episode in each world; a hint about any other kind changes nothing.
-DECISIVE = {
-    "microswe": ("test", "submit"),
-    "ledger": ("get", "unfreeze", "freeze", "submit"),
-    "arithmetic": ("steps", "check"),
-}
-#: Kinds that help without deciding: world -> kind -> the habits that obey it, right and wrong ones.
-PARTLY = {"microswe": {"edit": ("careful", "direct", "thorough", "recover", "hasty", "stubborn", "fiddle")}}
 MAX_TURNS = 12
 
 
-def open_worlds() -> dict[str, Any]:
-    """The three worlds; microswe runs its own generated code in this process."""
+def open_worlds(mix: Mix) -> dict[str, Any]:
+    """The worlds of a mix; microswe runs its own generated code in this process."""
     from noria.envs.microswe.trusted import TrustedRunner
 
     out = {}
-    for name in WORLDS:
+    for name in mix.worlds:
         module = resolve("envs", name)
         runner = TrustedRunner() if name == "microswe" else None
-        out[name] = module.build(module.Config(type=name), runner)
+        out[name] = module.build(module.Config(type=name, **mix.options.get(name, {})), runner)
     return out
 
 
-def transcripts(episodes: int, seed: int, worlds: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def transcripts(mix: Mix, episodes: int, seed: int, worlds: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield `episodes` transcripts as plain dicts, reproducible from the seed."""
     rng = random.Random(seed)
-    counts = {name: round(episodes * share) for name, share in SHARES.items()}
-    tasks = {name: worlds[name].tasks("train", n, seed) for name, n in counts.items()}
-    order = [(name, i) for name in WORLDS for i in range(len(tasks[name]))]
+    counts = {name: round(episodes * share) for name, share in mix.shares.items()}
+    each = {name: mix.per_task.get(name, 1) for name in counts}
+    tasks = {name: worlds[name].tasks("train", -(-n // each[name]), seed) for name, n in counts.items()}
+    order = [(name, i) for name in mix.worlds for i in range(counts[name])]
     rng.shuffle(order)
     for name, i in order:
-        yield _transcript(worlds, name, tasks[name][i], rng)
+        yield _transcript(mix, worlds, name, tasks[name][i // each[name]], rng)
 
 
-def _transcript(worlds: dict[str, Any], name: str, task: Any, rng: random.Random) -> dict[str, Any]:
+def _transcript(mix: Mix, worlds: dict[str, Any], name: str, task: Any, rng: random.Random) -> dict[str, Any]:
     world = worlds[name]
     strategies, weights = list(world.strategies), list(world.strategies.values())
     strategy, hint, draw = rng.choices(strategies, weights)[0], "", rng.random()
     if draw < FITTING:
         right = [s for s in strategies if world.advice_for(s)]
         strategy = rng.choices(right, [world.strategies[s] for s in right])[0]
-        hint = rng.choice(world.advice[_decisive_kind(world, name, task, strategy, rng)])
+        hint = rng.choice(world.advice[_decisive_kind(mix, world, name, task, strategy, rng)])
     elif draw < FITTING + IDLE:
-        other = rng.choice(WORLDS)
+        other = rng.choice(mix.worlds)
         idle = set(worlds[other].advice)
         if other == name:
-            idle -= {*DECISIVE[name], *PARTLY.get(name, {})}
+            idle -= {*mix.decisive[name], *mix.partly.get(name, {})}
         hint = rng.choice(worlds[other].advice[rng.choice(sorted(idle))])
-    elif draw < FITTING + IDLE + PART and name in PARTLY:
-        kind, obeying = rng.choice(list(PARTLY[name].items()))
+    elif draw < FITTING + IDLE + PART and name in mix.partly:
+        kind, obeying = rng.choice(list(mix.partly[name].items()))
         strategy = rng.choices(obeying, [world.strategies[s] for s in obeying])[0]
         hint = rng.choice(world.advice[kind])
     policy, episode = world.policy(task, strategy, rng.randrange(1 << 30)), world.open(task)
@@ -92,10 +86,11 @@ def _transcript(worlds: dict[str, Any], name: str, task: Any, rng: random.Random
     solved = episode.grade().solved
     episode.close()
     row = {"world": name, "strategy": strategy, "hint": hint, "solved": solved, "system": task.system}
+    row["right"] = bool(world.advice_for(strategy))
     return row | {"prompt": task.prompt, "tools": [tool.name for tool in task.tools], "turns": turns}
 
 
-def _decisive_kind(world: Any, name: str, task: Any, strategy: str, rng: random.Random) -> str:
+def _decisive_kind(mix: Mix, world: Any, name: str, task: Any, strategy: str, rng: random.Random) -> str:
     """A decisive kind that this habit's own way through the task contains."""
     policy, episode = world.policy(task, strategy, 0), world.open(task)
     messages: list[Message] = []
@@ -108,7 +103,7 @@ def _decisive_kind(world: Any, name: str, task: Any, strategy: str, rng: random.
         if seen.done:
             break
     episode.close()
-    return str(rng.choice(sorted(kinds & set(DECISIVE[name])) or [world.advice_for(strategy)]))
+    return str(rng.choice(sorted(kinds & set(mix.decisive[name])) or [world.advice_for(strategy)]))
 
 
 def with_thought(message: str, thought: str) -> str:
@@ -118,16 +113,17 @@ def with_thought(message: str, thought: str) -> str:
     return f"<think>{thought}</think>{message}"
 
 
-def _shard(arguments: tuple[Path, int, int]) -> str:
-    path, episodes, seed = arguments
+def _shard(arguments: tuple[str, Path, int, int]) -> str:
+    mix, path, episodes, seed = MIXES[arguments[0]], *arguments[1:]
     with path.open("w") as out:
-        for row in transcripts(episodes, seed, open_worlds()):
+        for row in transcripts(mix, episodes, seed, open_worlds(mix)):
             out.write(json.dumps(row) + "\n")
     return str(path)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mix", choices=list(MIXES), default="tiny")
     parser.add_argument("--out", type=Path, required=True, help="folder for the shards")
     parser.add_argument("--episodes", type=int, default=128_000)
     parser.add_argument("--shards", type=int, default=16)
@@ -135,7 +131,8 @@ def main() -> None:
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     per_shard = args.episodes // args.shards
-    work = [(args.out / f"corpus-{i}.jsonl", per_shard, 1_000_000 * args.seed + i) for i in range(args.shards)]
+    shards = [(args.out / f"corpus-{i}.jsonl", 1_000_000 * args.seed + i) for i in range(args.shards)]
+    work = [(args.mix, path, per_shard, seed) for path, seed in shards]
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         for path in pool.imap(_shard, work):
             print(path, flush=True)

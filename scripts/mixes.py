@@ -1,0 +1,66 @@
+"""What each built-in model is raised on: worlds with their options and shares, decisive kinds of action, vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """One model's upbringing.
+
+    options     of each world, as a recipe writes them
+    shares      of the episodes, by world
+    decisive    kinds of action that decide an episode; a hint about any other kind changes nothing
+    partly      kinds that help without deciding: world -> kind -> the habits that obey it, right and wrong ones
+    per_task    episodes of one task, each with habits drawn anew: more where tasks are dear to make
+    vocabulary  tokens, tags among them
+    steps       of training
+    """
+
+    options: Mapping[str, Mapping[str, Any]]
+    shares: Mapping[str, float]
+    decisive: Mapping[str, tuple[str, ...]]
+    partly: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    per_task: Mapping[str, int] = field(default_factory=dict)
+    vocabulary: int = 1024
+    steps: int = 2600
+
+    @property
+    def worlds(self) -> tuple[str, ...]:
+        """The worlds, in the order of `shares`."""
+        return tuple(self.shares)
+
+
+MIXES = {
+    "tiny": Mix(
+        options={},
+        shares={"microswe": 0.5, "ledger": 0.3, "arithmetic": 0.2},
+        decisive={
+            "microswe": ("test", "submit"),
+            "ledger": ("get", "unfreeze", "freeze", "submit"),
+            "arithmetic": ("steps", "check"),
+        },
+        partly={"microswe": {"edit": ("careful", "direct", "thorough", "recover", "hasty", "stubborn", "fiddle")}},
+    ),
+    "tiny-worlds": Mix(
+        options={
+            "tooluse": {
+                "domains": 3, "rows": 2, "tools": 6, "asks": 2, "fields": 12, "steps_min": 1, "steps_max": 3,
+                "hidden_share": 0.5,
+            },
+        },
+        shares={"tooluse": 0.34, "instructions": 0.28, "boundaries": 0.14, "mechanisms": 0.12, "arithmetic": 0.12},
+        decisive={
+            "tooluse": ("list", "step", "ask"),
+            "instructions": ("plan", "check", "hollow"),
+            "boundaries": ("look", "ask"),
+            "mechanisms": ("probe", "look"),
+            "arithmetic": ("steps", "check"),
+        },
+        per_task={"tooluse": 3, "mechanisms": 3},
+        vocabulary=1280,
+    ),
+}  # fmt: skip
