@@ -19,7 +19,6 @@ from noria.core.codec import to_json, write_jsonl
 from noria.core.errors import UserError
 from noria.core.types import Task
 
-SPLITS = ("train", "heldout", "unseen")
 SHOWN = 20
 
 app = typer.Typer(no_args_is_help=True, help="Prove, list, write and show the tasks of worlds.")
@@ -28,15 +27,23 @@ Env = Annotated[str, typer.Option("--env", help="World, see `noria list envs`.")
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same tasks.")]
 OneSplit = Annotated[str, typer.Option("--split", help="train, heldout or unseen.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Option of the world, as path=…; may be repeated."),
+]
 Sandbox = Annotated[str, typer.Option(help="Where code of tasks runs; process is NOT isolated.")]
 
 
 @app.command()
 def validate(
-    env: Annotated[list[str] | None, typer.Option("--env", help="World; may be repeated. Default: all.")] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", help="World; may be repeated. Default: all that need nothing from outside."),
+    ] = None,
     n: Annotated[int | None, typer.Option("--n", min=1, help="Tasks per split. Default: a round's.")] = None,
     seed: Seed = 0,
     split: Annotated[list[str] | None, typer.Option("--split", help="May be repeated. Default: all.")] = None,
+    options: Options = None,
     sandbox: Sandbox = "bwrap",
     as_json: AsJson = False,
 ) -> None:
@@ -45,10 +52,12 @@ def validate(
 
     Example: noria tasks validate --env microswe --n 64 --split heldout
     """
-    names = env or registry.names("envs")
+    if options and len(env or []) != 1:
+        raise UserError(f"--set must go with one world: got {len(env or [])} - name it by --env")
+    names = env or cli_worlds.self_contained()
     for name in names:
         registry.source("envs", name)
-    rows = [row for name in names for row in _validate(name, n, seed, split, sandbox, as_json)]
+    rows = [row for name in names for row in _validate(name, n, seed, split, sandbox, options, as_json)]
     refused = sum(len(row["refused"]) for row in rows)
     if as_json:
         print(json.dumps({"worlds": rows, "refused": refused}, indent=2))
@@ -60,14 +69,18 @@ def validate(
 
 @app.command(name="list")
 def list_tasks(
-    env: Env, n: Annotated[int, typer.Option("--n", min=1)] = 10, seed: Seed = 0, split: OneSplit = "train"
+    env: Env,
+    n: Annotated[int, typer.Option("--n", min=1)] = 10,
+    seed: Seed = 0,
+    split: OneSplit = "train",
+    options: Options = None,
 ) -> None:
     """List tasks: id and prompt.
 
     Example: noria tasks list --env ledger --n 5
     """
     table = Table("id", "prompt")
-    with cli_worlds.opened(env) as world:
+    with cli_worlds.opened(env, options=options or ()) as world:
         for task in cli_worlds.draw(world, split, n, seed):
             table.add_row(task.id, Text(task.prompt))
     Console().print(table)
@@ -84,6 +97,7 @@ def make(
     domains: Annotated[int, typer.Option("--domains", min=1, max=10_000, help="With WORLD: how many.")] = 200,
     seed: Seed = 0,
     split: OneSplit = "train",
+    options: Options = None,
     sandbox: Sandbox = "bwrap",
     as_json: AsJson = False,
 ) -> None:
@@ -102,7 +116,7 @@ def make(
         make_domains(world, out, domains, seed, sandbox, as_json)
         return
     assert env is not None
-    with cli_worlds.opened(env) as opened:
+    with cli_worlds.opened(env, options=options or ()) as opened:
         count = write_jsonl(out, cli_worlds.draw(opened, split, n, seed))
     print(json.dumps({"tasks": count, "file": str(out)}) if as_json else f"{count} tasks in {out}")
 
@@ -114,6 +128,7 @@ def show(
     seed: Seed = 0,
     split: OneSplit = "train",
     n: Annotated[int, typer.Option("--n", min=1, help="How many tasks to search for the id.")] = 1024,
+    options: Options = None,
     sandbox: Sandbox = "bwrap",
     as_json: AsJson = False,
 ) -> None:
@@ -121,7 +136,7 @@ def show(
 
     Example: noria tasks show 0 --env ledger
     """
-    with cli_worlds.opened(env, sandbox) as world:
+    with cli_worlds.opened(env, sandbox, options or ()) as world:
         count = int(task_id) + 1 if task_id.isdigit() else n
         task = _find(cli_worlds.draw(world, split, count, seed), task_id)
         if as_json:
@@ -134,23 +149,17 @@ def show(
 
 
 def _validate(
-    env: str, n: int | None, seed: int, splits: list[str] | None, sandbox: str, quiet: bool
+    env: str, n: int | None, seed: int, splits: list[str] | None, sandbox: str, options: list[str] | None, quiet: bool
 ) -> list[dict[str, Any]]:
-    count = n or cli_worlds.default_tasks(env)
     rows: list[dict[str, Any]] = []
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
-        cli_worlds.opened(env, sandbox) as world,
+        cli_worlds.opened(env, sandbox, options or ()) as world,
         Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress,
     ):
-        drawn: dict[str, list[Task]] = {}
-        for split in splits or SPLITS:
-            try:
-                drawn[split] = cli_worlds.draw(world, split, count, seed)
-            except UserError:
-                if splits or split != "unseen":
-                    raise  # only the split of unseen families is a world's own choice
+        count = n or cli_worlds.default_tasks(env, options or ())
+        drawn = {split: cli_worlds.draw(world, split, count, seed) for split in splits or world.splits}
         clashes = cli_worlds.overlaps(drawn)
         for split, tasks in drawn.items():
             bar = progress.add_task(f"{env} {split}", total=2 * len(tasks))

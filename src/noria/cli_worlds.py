@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, NamedTuple, Protocol, cast
 
+from noria.core import registry
 from noria.core.errors import UserError, boundary
 from noria.core.proofs import Guarded
 from noria.core.protocols import Sandbox, TestReport, Workspace, World
-from noria.core.recipe import Recipe
+from noria.core.recipe import Recipe, of_world
 from noria.core.recipe_tables import EnvTable, SandboxTable
 from noria.core.registry import nearest
 from noria.core.types import Outcome, Task
@@ -53,10 +54,30 @@ class LazySandbox:
         return self._started
 
 
+def self_contained() -> list[str]:
+    """The worlds that are whole without a path, a server or a package that the user names.
+
+    A world that is not says so by the constant `NEEDS` of its module: the fields of its `Config` that lead outside.
+    """
+    return [name for name in registry.names("envs") if not registry.constant("envs", name, "NEEDS")]
+
+
+def _table(env: str, options: Sequence[str]) -> EnvTable:
+    name = env.rpartition(".")[2]
+    (table,) = of_world(env, [f"env.{name}.{option}" for option in options]).env.values()
+    return table
+
+
 @contextmanager
-def opened(env: str, sandbox: str = "bwrap") -> Iterator[ProvableWorld]:
-    """The world of type `env` with its default options; closed at the end together with its sandbox."""
-    table = EnvTable(type=env)
+def opened(env: str, sandbox: str = "bwrap", options: Sequence[str] = ()) -> Iterator[ProvableWorld]:
+    """The world of type `env`; closed at the end together with its sandbox.
+
+    `options` are of the form `key=value` and stand for those of its table in a recipe.
+
+    Raises:
+        UserError: an option that the world refuses, or one that it needs is missing.
+    """
+    table = _table(env, options)
     lazy = LazySandbox(SandboxTable(type=sandbox))
     try:
         world = cast(ProvableWorld, table.module().build(table.config(), lazy))
@@ -94,9 +115,9 @@ def check_strategies(recipe: Recipe) -> None:
         raise UserError("\n".join(faults))
 
 
-def default_tasks(env: str) -> int:
+def default_tasks(env: str, options: Sequence[str] = ()) -> int:
     """How many training tasks the world has in a round unless a recipe says otherwise."""
-    return int(EnvTable(type=env).config().tasks)
+    return int(_table(env, options).config().tasks)
 
 
 def prove(world: ProvableWorld, tasks: Sequence[Task], advance: Callable[[], None] = lambda: None) -> list[Refusal]:

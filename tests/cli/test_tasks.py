@@ -48,6 +48,8 @@ class Episode:
 
 
 class World:
+    splits = ("train", "heldout")
+
     def __init__(self):
         self.drawn = 0
 
