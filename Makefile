@@ -6,8 +6,9 @@ WORKERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-BASE := build/base
-TINY := src/noria/data/tiny
+MIX := tiny
+BASE := build/$(MIX)
+MODEL := src/noria/data/$(MIX)
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
 OFFLINE := HF_HUB_OFFLINE=1
 
@@ -51,10 +52,10 @@ bench: $(READY) ## measure the sandbox and the engine, and the stages of the new
 	$(ONE_THREAD) $(OFFLINE) $(BIN)/python bench/engine.py
 	@if ls runs/*/run.json > /dev/null 2>&1; then $(BIN)/python bench/stages.py; fi
 
-base: $(READY) ## train the built-in model anew (hours on two cores)
-	$(ONE_THREAD) PYTHONPATH=src:scripts $(BIN)/python scripts/tiny_corpus.py --out $(BASE)
-	PYTHONPATH=src:scripts $(BIN)/python scripts/build_tiny.py tokenizer --corpus $(BASE) --out $(TINY)
-	PYTHONPATH=src:scripts $(BIN)/python scripts/build_tiny.py train --corpus $(BASE) --out $(TINY)
+base: $(READY) ## train a built-in model anew (an hour on two cores); MIX=tiny-worlds for the other one
+	$(ONE_THREAD) PYTHONPATH=src:scripts $(BIN)/python scripts/tiny_corpus.py --mix $(MIX) --out $(BASE)
+	PYTHONPATH=src:scripts $(BIN)/python scripts/build_tiny.py tokenizer --mix $(MIX) --corpus $(BASE) --out $(MODEL)
+	PYTHONPATH=src:scripts $(BIN)/python scripts/build_tiny.py train --mix $(MIX) --corpus $(BASE) --out $(MODEL)
 
 lock: ## resolve the ranges of pyproject.toml anew and write requirements.lock
 	rm -rf build/lock && $(PYTHON) -m venv build/lock && build/lock/bin/pip install -q '.[dev]'
