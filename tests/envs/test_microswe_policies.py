@@ -9,13 +9,14 @@ import pytest
 from noria.core.errors import UserError
 from noria.core.types import Message, Split, Task
 from noria.envs.microswe import Config, build
-from noria.envs.microswe.policies import STRATEGIES
+from noria.envs.microswe.policies import HABITS
 from noria.envs.microswe.tasks import held_out
 from noria.envs.microswe.trusted import TrustedRunner
 from noria.envs.microswe.world import MicroSwe
 from noria.tokens.calls import parse, render_call
 
 MAX_TURNS = 12
+STRATEGIES = {name: habit.weight for name, habit in HABITS.items()}
 RIGHT = ("careful", "direct", "thorough", "recover")
 
 

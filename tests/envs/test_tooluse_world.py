@@ -17,7 +17,7 @@ from noria.envs.tooluse.habits import HABITS
 from noria.envs.tooluse.spec import signature
 from noria.envs.tooluse.tasks import SPLITS, is_unseen
 from noria.envs.tooluse.user import NOTHING, ModelConfig, ModelUser, asked_for, scripted
-from noria.envs.tooluse.world import ToolEpisode, ToolWorld
+from noria.envs.tooluse.world import DeskEpisode, ToolWorld
 from noria.tokens.calls import render_call
 
 CONFIG = Config(domains=3, ask_share=0.4)
@@ -40,7 +40,7 @@ def every(drawn: dict[str, list[Task]]) -> list[Task]:
     return [task for tasks in drawn.values() for task in tasks]
 
 
-def play(world: ToolWorld, task: Task, strategy: str, seed: int = 0) -> tuple[ToolEpisode, list[Message]]:
+def play(world: ToolWorld, task: Task, strategy: str, seed: int = 0) -> tuple[DeskEpisode, list[Message]]:
     """A policy's whole episode; fails where it does not end."""
     episode, policy = world.open(task), world.policy(task, strategy, seed)
     messages: list[Message] = []

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
 from functools import partial
 from itertools import islice
 from typing import Literal
 
 from pydantic import Field, model_validator
 
+from noria.bases.answer import AnswerEpisode, answer_in
+from noria.bases.world import ScriptedWorld, check_split, habit_named
 from noria.core.config import Checked
-from noria.core.errors import PolicyError, UserError
+from noria.core.errors import PolicyError
 from noria.core.protocols import Policy, Sandbox
-from noria.core.types import Message, Observation, Outcome, Split, Task
+from noria.core.types import Message, Outcome, Split, Task
 from noria.envs.arithmetic import draws, habits
 from noria.tokens.calls import parse
 
@@ -90,29 +92,14 @@ class Config(Checked):
         return [{**terms, "min_digits": digits, "max_digits": digits} for digits in range(1, self.max_digits + 1)]
 
 
-@dataclass
-class ArithmeticEpisode:
+class ArithmeticEpisode(AnswerEpisode):
     """One problem. The first message ends it; its answer is what is graded."""
 
-    task: Task
-    answer: str | None = None
-    fault: str = ""
-    done: bool = False
+    wants = "the number"
 
-    def act(self, message: str) -> Observation:
-        """Take the answer. A malformed message is answered with "error: …" and ends the episode as well."""
-        if self.done:
-            return Observation("error: the episode is over", done=True)
-        self.done = True
-        try:
-            parsed = parse(message)
-            if parsed.calls:
-                raise PolicyError("there are no tools here: write only the number after the think block")
-        except PolicyError as fault:
-            self.fault = f"error: {fault}"
-            return Observation(self.fault, done=True)
-        self.answer = parsed.answer
-        return Observation("", done=True)
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.task = task
 
     def grade(self) -> Outcome:
         """1 iff the gym's scorer gives the answer full marks."""
@@ -124,29 +111,25 @@ class ArithmeticEpisode:
 
     def fork(self) -> ArithmeticEpisode:
         """An independent copy of the state."""
-        return ArithmeticEpisode(self.task, self.answer, self.fault, self.done)
-
-    def close(self) -> None:
-        """Nothing is held."""
+        return copy(self)
 
 
-class ArithmeticWorld:
+class ArithmeticWorld(ScriptedWorld):
     """Sums and leg counts with visible reasoning (protocol `World`)."""
 
     name = "arithmetic"
-    experts = ("careful", "direct")
+    habits, experts, splits = habits.HABITS, ("careful", "direct"), draws.SPLITS
+    advice = _ADVICE
     remedies: Mapping[str, str] = {"estimate": "steps", "steps": "check"}
-    splits: tuple[Split, ...] = draws.SPLITS
+    max_turns = 1
 
     def __init__(self, config: Config) -> None:
+        super().__init__()
         self.config = config
-        self.strategies: Mapping[str, float] = {key: habit.weight for key, habit in habits.HABITS.items()}
-        self.advice: Mapping[str, tuple[str, ...]] = dict(_ADVICE)
 
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
         """`n` distinct problems, the datasets in turn. UserError: unknown split, or too many tasks."""
-        if split not in draws.SPLITS:
-            raise UserError(f"split must be one of {list(draws.SPLITS)}: got {split!r} - arithmetic has no other split")
+        check_split(split, draws.SPLITS)
         streams = [
             draws.in_turn(
                 [
@@ -163,13 +146,8 @@ class ArithmeticWorld:
 
     def policy(self, task: Task, strategy: str, seed: int) -> Policy:
         """The scripted habit `strategy`, deterministic in (task, strategy, seed)."""
-        if strategy not in habits.HABITS:
-            raise UserError(f"strategy must be one of {sorted(habits.HABITS)}: got {strategy!r} - choose a known habit")
+        habit_named(habits.HABITS, strategy)
         return partial(_say, habits.play(task, strategy, seed))
-
-    def reference(self, task: Task) -> list[str]:
-        """The gold solution: one message."""
-        return [habits.play(task, "careful", 0)]
 
     def kind(self, message: str) -> str:
         """ "malformed", "estimate" (no steps), "check" (steps and a check) or "steps"."""
@@ -185,18 +163,7 @@ class ArithmeticWorld:
 
     def answer(self, message: str) -> str | None:
         """The number as it was written; two answers are one where their texts are."""
-        try:
-            parsed = parse(message)
-        except PolicyError:
-            return None
-        return parsed.answer.strip() or None if not parsed.calls else None
-
-    def advice_for(self, strategy: str) -> str | None:
-        """The kind of advice that a right habit obeys, None for a wrong habit."""
-        return habits.HABITS[strategy].obeys
-
-    def close(self) -> None:
-        """Nothing is held."""
+        return answer_in(message) or None
 
 
 def _say(message: str, _conversation: Sequence[Message]) -> str:

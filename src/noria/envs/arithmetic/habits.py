@@ -32,7 +32,7 @@ class Habit:
     check       "real" computes again; "nod" claims it; "copy" writes the same steps again, slip and all;
                 "ignore" computes again, sees another result, and answers with the first
     checks      how often it checks
-    obeys       for a right habit, the kind of advice it obeys
+    advice      for a right habit, the kind of advice that it obeys
     """
 
     weight: float
@@ -41,16 +41,16 @@ class Habit:
     slip: bool = False
     check: Check = "none"
     checks: int = 0
-    obeys: str | None = None
+    advice: str | None = None
 
 
 HABITS: dict[str, Habit] = {
-    "direct": Habit(0.03, obeys="steps"),
-    "restate": Habit(0.02, restate=True, obeys="estimate"),
-    "careful": Habit(0.04, check="real", checks=1, obeys="check"),
-    "double": Habit(0.07, check="real", checks=2, obeys="check"),
-    "thorough": Habit(0.09, restate=True, check="real", checks=2, obeys="check"),
-    "recover": Habit(0.04, slip=True, check="real", checks=1, obeys="check"),
+    "direct": Habit(0.03, advice="steps"),
+    "restate": Habit(0.02, restate=True, advice="estimate"),
+    "careful": Habit(0.04, check="real", checks=1, advice="check"),
+    "double": Habit(0.07, check="real", checks=2, advice="check"),
+    "thorough": Habit(0.09, restate=True, check="real", checks=2, advice="check"),
+    "recover": Habit(0.04, slip=True, check="real", checks=1, advice="check"),
     "guess": Habit(0.08, work="guess"),
     "about": Habit(0.07, work="about"),
     "careless": Habit(0.09, work="careless"),

@@ -20,13 +20,15 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
+from noria.bases.play import play
+from noria.bases.world import check_split
 from noria.core.errors import UserError
 from noria.core.types import Split, Task
 from noria.envs.deepsearch import clues, joins, rewrite, shapes, solve
 from noria.envs.deepsearch.clues import NAME_ASKED, Attr, Clue, Named, Query, Rel, Same
 from noria.envs.deepsearch.corpus import TOOLS, Corpus, Sizes
 from noria.envs.deepsearch.country import Country, EngineName, Place, found_country
-from noria.envs.deepsearch.episode import SearchEpisode, play_out
+from noria.envs.deepsearch.episode import SearchEpisode
 from noria.envs.deepsearch.grading import normalise
 from noria.envs.deepsearch.graph import Entity, Graph
 from noria.envs.deepsearch.habits import EXPERTS, make_policy
@@ -89,8 +91,7 @@ def stream(space: Space, split: Split, seed: int, tally: Tally | None = None) ->
     Raises:
         UserError: unknown split, or options under which no question is admitted.
     """
-    if split not in SPLITS:
-        raise UserError(f"split must be one of {', '.join(SPLITS)}: got {split!r} - choose one of them")
+    check_split(split, SPLITS)
     tally = tally if tally is not None else Tally()
     number, barren = 0, 0
     while True:
@@ -198,7 +199,7 @@ def solvable(country: Country, task: Task, most: int) -> bool:
     """Whether each expert finds the answer with the tools, in at most `most` messages."""
     for expert in EXPERTS:
         episode = SearchEpisode(task, country.corpus, grounded=False)
-        play_out(episode, make_policy(task, expert, 0), most)
+        play(episode, make_policy(task, expert, 0), most)
         if not episode.grade().solved:
             return False
     return True

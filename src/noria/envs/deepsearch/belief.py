@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
-from noria.core.errors import PolicyError
+from noria.bases.turn import answered, heard_calls
 from noria.core.types import Message
 from noria.envs.deepsearch.corpus import BROWSE, NOTHING, OPTIONAL, SEARCH
 from noria.envs.deepsearch.pages import Facts, read
-from noria.tokens.calls import Call, parse, render_call
+from noria.tokens.calls import Call, render_call
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -110,9 +110,9 @@ def believe(messages: Sequence[Message]) -> Belief:
     """Read a conversation after the prompt: assistant messages and the tool messages that answer them."""
     belief = Belief()
     for said, heard in zip(messages[::2], messages[1::2], strict=False):
-        calls, lines = _calls(said.content), heard.content.split("\n")
+        calls, lines = heard_calls(said.content), heard.content.split("\n")
         if len(calls) == len(lines):
-            for call, line in zip(calls, lines, strict=True):
+            for call, line in answered(said.content, heard.content):
                 belief.note(call, line)
     return belief
 
@@ -127,15 +127,7 @@ def _next(pattern: re.Pattern[str], line: str, part: int) -> int | None:
     return part + 1 if found and int(found[1]) == part + 1 else None
 
 
-# A policy reads the whole conversation again at each turn, and messages repeat across episodes.
-@lru_cache(maxsize=4096)
-def _calls(message: str) -> tuple[Call, ...]:
-    try:
-        return parse(message).calls
-    except PolicyError:
-        return ()
-
-
+# A policy reads the whole conversation again at each turn, and lines repeat across episodes.
 @lru_cache(maxsize=4096)
 def _facts(text: str) -> Facts:
     return read(text)

@@ -1,15 +1,16 @@
-"""One question being worked on, and a policy playing it to its end."""
+"""One question being worked on."""
 
 from __future__ import annotations
 
+from noria.bases.turn import carried_out, error_line
 from noria.core.errors import PolicyError
-from noria.core.protocols import Policy
-from noria.core.types import Message, Observation, Outcome, Task
+from noria.core.types import Observation, Outcome, Task
 from noria.envs.deepsearch.corpus import ANSWER, Corpus, check_arguments
 from noria.envs.deepsearch.grading import matches
-from noria.tokens.calls import parse
+from noria.tokens.calls import Call
 
 _MAX_CALLS = 8
+_NO_CALL = "no call; search and browse, end with answer"
 _MAX_ERROR_CHARS = 120
 
 
@@ -26,27 +27,9 @@ class SearchEpisode:
         """Run the calls of a message in order, one answer each; `answer` ends the episode, later calls are not run."""
         if self.answer is not None:
             return Observation("", done=True)
-        try:
-            calls = parse(message).calls
-        except PolicyError as fault:
-            return Observation(_error(fault))
-        if not calls:
-            return Observation("error: no call; search and browse, end with answer")
-        if len(calls) > _MAX_CALLS:
-            return Observation(f"error: at most {_MAX_CALLS} calls in one message")
-        lines: list[str] = []
-        for call in calls:
-            try:
-                check_arguments(call.name, call.args)
-                if call.name == ANSWER:
-                    self.answer = call.args["text"]
-                    return Observation("", done=True)
-                lines.append(self._corpus.call(call.name, call.args))
-                if "page" in call.args:
-                    self.visited = tuple(dict.fromkeys([*self.visited, self._corpus.find(call.args["page"])]))
-            except PolicyError as fault:
-                lines.append(_error(fault))
-        return Observation("\n".join(lines))
+        lines = carried_out(message, self._call, lambda: self.answer is not None, _NO_CALL, _MAX_CALLS)
+        done = self.answer is not None
+        return Observation("" if done else "\n".join(lines), done)
 
     def grade(self) -> Outcome:
         """Parts: `right`, and `evidence`, the share of the pages that were read among those that hold the evidence."""
@@ -72,20 +55,15 @@ class SearchEpisode:
     def close(self) -> None:
         """Nothing is held."""
 
-
-def play_out(episode: SearchEpisode, policy: Policy, most: int) -> list[str]:
-    """What a policy says until the episode ends, at most `most` messages."""
-    messages: list[Message] = []
-    for _ in range(most):
-        said = policy(messages)
-        seen = episode.act(said)
-        messages.append(Message("assistant", said))
-        if seen.done:
-            break
-        messages.append(Message("tool", seen.text))
-    return [message.content for message in messages if message.role == "assistant"]
-
-
-def _error(fault: PolicyError) -> str:
-    """What the model is told, though it may quote the model's own text: one short line of ASCII."""
-    return f"error: {ascii(str(fault))[1:-1][:_MAX_ERROR_CHARS]}"
+    def _call(self, call: Call) -> str:
+        try:
+            check_arguments(call.name, call.args)
+            if call.name == ANSWER:
+                self.answer = call.args["text"]
+                return ""
+            line = self._corpus.call(call.name, call.args)
+            if "page" in call.args:
+                self.visited = tuple(dict.fromkeys([*self.visited, self._corpus.find(call.args["page"])]))
+        except PolicyError as fault:
+            return error_line(str(fault), _MAX_ERROR_CHARS)
+        return line

@@ -8,6 +8,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from noria.bases.world import check_split, habit_named
 from noria.core.errors import UserError
 from noria.core.protocols import Policy
 from noria.core.types import Message, Split, Task
@@ -27,8 +28,7 @@ def draw_own(rows: Sequence[Mapping[str, Any]], split: Split, n: int, seed: int)
     Raises:
         UserError: an unknown split, or fewer questions than asked for.
     """
-    if split not in SPLITS:
-        raise UserError(f"split must be one of {', '.join(SPLITS)}: got {split!r} - choose one of them")
+    check_split(split, SPLITS)
     tasks = {task.id: task for task in map(_task, rows) if task.split == split}
     if len(tasks) < n:
         raise UserError(
@@ -55,9 +55,7 @@ def own_policy(task: Task, strategy: str, seed: int) -> Policy:
     Raises:
         UserError: an unknown strategy.
     """
-    if strategy not in HABITS:
-        raise UserError(f"strategy must be one of {', '.join(HABITS)}: got {strategy!r} - choose one of them")
-    habit, evidence = HABITS[strategy], list(task.data["evidence"])
+    habit, evidence = habit_named(HABITS, strategy), list(task.data["evidence"])
     if habit.way.meet:
         evidence.reverse()
 

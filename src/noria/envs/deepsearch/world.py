@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from noria.bases.turn import heard_calls, kind_of_first
+from noria.bases.world import ScriptedWorld
 from noria.core.config import Checked
-from noria.core.errors import PolicyError, UserError
+from noria.core.errors import UserError
 from noria.core.protocols import Policy, Sandbox
 from noria.core.types import Split, Task
 from noria.envs.deepsearch import admission, forgeries, own
@@ -17,14 +19,11 @@ from noria.envs.deepsearch.advice import ADVICE, REMEDIES
 from noria.envs.deepsearch.clues import NAME_ASKED, decode
 from noria.envs.deepsearch.corpus import ANSWER, Corpus, Sizes, check_arguments
 from noria.envs.deepsearch.country import ENGINES, Country, EngineName, Place, found_country
-from noria.envs.deepsearch.episode import SearchEpisode, play_out
+from noria.envs.deepsearch.episode import SearchEpisode
 from noria.envs.deepsearch.folder import load_pages, load_questions
 from noria.envs.deepsearch.habits import EXPERTS, HABITS, make_policy
 from noria.envs.deepsearch.pages import said_of
-from noria.tokens.calls import parse
-
-#: Messages of a reference at most, for corpora of one's own; those of countries are within `max_turns`.
-_MAX_TURNS = 60
+from noria.tokens.calls import Call
 
 
 class Config(Checked):
@@ -114,17 +113,17 @@ class Config(Checked):
         )  # fmt: skip
 
 
-class SearchWorld:
+class SearchWorld(ScriptedWorld):
     """Tasks, transitions, verifier, reference solution and scripted policies."""
 
+    name, habits, experts, splits = admission.NAME, HABITS, EXPERTS, admission.SPLITS
+    advice, remedies = ADVICE, REMEDIES
+    #: for corpora of one's own; references of countries are within `Config.max_turns`
+    max_turns = 60
+
     def __init__(self, config: Config) -> None:
+        super().__init__()
         self.config = config
-        self.name = admission.NAME
-        self.experts = EXPERTS
-        self.strategies: Mapping[str, float] = {name: habit.weight for name, habit in HABITS.items()}
-        self.advice = ADVICE
-        self.remedies: Mapping[str, str] = REMEDIES
-        self.splits: tuple[Split, ...] = admission.SPLITS
         ENGINES[config.engine](["a page"])  # one that is missing is said now
         self._own: Corpus | None = None
         self._rows: list[dict[str, Any]] = []
@@ -155,32 +154,19 @@ class SearchWorld:
         """A scripted policy; see `habits.HABITS`."""
         return own.own_policy(task, strategy, seed) if task.data.get("own") else make_policy(task, strategy, seed)
 
-    def reference(self, task: Task) -> list[str]:
-        """Assistant messages of a solution: what the first expert says, played out."""
-        return play_out(self.open(task), self.policy(task, EXPERTS[0], 0), _MAX_TURNS)
-
     def kind(self, message: str) -> str:
         """The tool of the first call, "talk" without a call, "malformed" where it cannot be executed."""
-        try:
-            calls = parse(message).calls
-            if not calls:
-                return "talk"
-            check_arguments(calls[0].name, calls[0].args)
-        except PolicyError:
-            return "malformed"
-        return calls[0].name
+        return kind_of_first(message, self.kind_of, "talk")
+
+    def kind_of(self, call: Call) -> str:
+        """The tool; PolicyError: unknown, or with wrong arguments."""
+        check_arguments(call.name, call.args)
+        return call.name
 
     def answer(self, message: str) -> str | None:
         """What a final message answers (`core.protocols.Answers`)."""
-        try:
-            calls = parse(message).calls
-        except PolicyError:
-            return None
+        calls = [call for call in heard_calls(message) if isinstance(call, Call)]
         return next((call.args.get("text") for call in calls if call.name == ANSWER), None)
-
-    def advice_for(self, strategy: str) -> str | None:
-        """The kind whose advice a right habit obeys, None for a wrong habit."""
-        return HABITS[strategy].advice
 
     def forgeries(self, task: Task) -> list[list[str]]:
         """Attempts that must not score 1; see `forgeries.forged`."""
@@ -197,9 +183,6 @@ class SearchWorld:
     def country(self, task: Task) -> Country:
         """The country that a task asks about."""
         return found_country(Place(**task.data["place"]), self.config.engine, self.config.sizes)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def _corpus(self, task: Task) -> Corpus:
         if not task.data.get("own"):

@@ -36,20 +36,20 @@ class Habit:
                 otherwise; "copy" says the prompt again; "repeat" one word; "empty" nothing; "stray" another topic
     thought     "need" names the constraints; "try" also checks a first draft and mends it; "check" checks what is
                 answered; "nod" claims that a draft is right without a look
-    obeys       for a right habit, the kind of advice it obeys
+    advice      for a right habit, the kind of advice that it obeys
     """
 
     weight: float
     work: Work = "right"
     thought: Thought = "need"
-    obeys: str | None = None
+    advice: str | None = None
 
 
 HABITS: dict[str, Habit] = {
-    "direct": Habit(0.09, obeys="plan"),
-    "careful": Habit(0.08, thought="try", obeys="check"),
-    "verify": Habit(0.07, thought="check", obeys="check"),
-    "bare": Habit(0.06, thought="none", obeys="hollow"),
+    "direct": Habit(0.09, advice="plan"),
+    "careful": Habit(0.08, thought="try", advice="check"),
+    "verify": Habit(0.07, thought="check", advice="check"),
+    "bare": Habit(0.06, thought="none", advice="hollow"),
     "ignore": Habit(0.15, "ignore"),
     "plain": Habit(0.12, "plain", "none"),
     "off_by_one": Habit(0.15, "spoil"),

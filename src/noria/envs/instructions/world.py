@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import copy
 from functools import partial
 from itertools import islice
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from noria.bases.answer import AnswerEpisode
+from noria.bases.world import ScriptedWorld, habit_named
 from noria.core.config import Checked
-from noria.core.errors import EngineError, PolicyError, UserError
+from noria.core.errors import EngineError, PolicyError
 from noria.core.protocols import Policy, Sandbox
 from noria.core.registry import nearest
-from noria.core.types import Message, Observation, Outcome, Split, Task
+from noria.core.types import Message, Outcome, Split, Task
 from noria.envs.instructions import admission, forgeries, grading, habits, model_judge
 from noria.envs.instructions.judge import Rules, fluency, prose, said
 from noria.envs.instructions.kinds import all_kinds
@@ -110,32 +112,13 @@ class Config(Checked):
         return admission.Space(self.kinds or tuple(all_kinds()), *self.constraints, self.max_plain, self.rules)
 
 
-@dataclass
-class InstructionsEpisode:
+class InstructionsEpisode(AnswerEpisode):
     """One prompt. The first message ends it; its answer is what is graded."""
 
-    task: Task
-    config: Config
-    judge: Judge | None = None
-    answer: str | None = None
-    fault: str = ""
-    done: bool = False
-    graded: Outcome | None = None
-
-    def act(self, message: str) -> Observation:
-        """Take the answer. A malformed message is answered with "error: …" and ends the episode as well."""
-        if self.done:
-            return Observation("error: the episode is over", done=True)
-        self.done = True
-        try:
-            parsed = parse(message)
-            if parsed.calls:
-                raise PolicyError("there are no tools here: write only the answer after the think block")
-        except PolicyError as fault:
-            self.fault = f"error: {fault}"
-            return Observation(self.fault, done=True)
-        self.answer = parsed.answer
-        return Observation("", done=True)
+    def __init__(self, task: Task, config: Config, judge: Judge | None = None) -> None:
+        super().__init__()
+        self.task, self.config, self.judge = task, config, judge
+        self.graded: Outcome | None = None
 
     def grade(self) -> Outcome:
         """Parts: one per constraint (strict), `strict`, `loose`, `fluent`, and `judge` where a model was asked.
@@ -178,24 +161,20 @@ class InstructionsEpisode:
 
     def fork(self) -> InstructionsEpisode:
         """An independent copy of the state."""
-        return replace(self)
-
-    def close(self) -> None:
-        """Nothing is held."""
+        return copy(self)
 
 
-class InstructionsWorld:
+class InstructionsWorld(ScriptedWorld):
     """Prompts with rules that can be counted (protocol `World`)."""
 
     name = admission.NAME
-    experts = ("careful", "direct")
+    habits, experts, splits = habits.HABITS, ("careful", "direct"), admission.SPLITS
+    advice = ADVICE
     remedies: Mapping[str, str] = {"blind": "plan", "plan": "check"}
-    splits: tuple[Split, ...] = admission.SPLITS
 
     def __init__(self, config: Config, model: Judge | None = None) -> None:
+        super().__init__()
         self.config = config
-        self.strategies: Mapping[str, float] = {name: habit.weight for name, habit in habits.HABITS.items()}
-        self.advice: Mapping[str, tuple[str, ...]] = dict(ADVICE)
         self._judge = model
 
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
@@ -211,8 +190,7 @@ class InstructionsWorld:
 
     def policy(self, task: Task, strategy: str, seed: int) -> Policy:
         """The scripted habit `strategy`, deterministic in (task, strategy, seed)."""
-        if strategy not in habits.HABITS:
-            raise UserError(f"strategy must be one of {sorted(habits.HABITS)}: got {strategy!r} - choose a known habit")
+        habit_named(habits.HABITS, strategy)
         return partial(_say, habits.play(task, strategy, seed, self.config.rules))
 
     def reference(self, task: Task) -> list[str]:
@@ -235,10 +213,6 @@ class InstructionsWorld:
         if "need" not in parsed.think.split():
             return "blind"
         return "check" if "check" in parsed.think.split() else "plan"
-
-    def advice_for(self, strategy: str) -> str | None:
-        """The kind of advice that a right habit obeys, None for a wrong habit."""
-        return habits.HABITS[strategy].obeys
 
     def forgeries(self, task: Task) -> list[list[str]]:
         """Answers that keep rules without saying anything (`core.proofs.Guarded`)."""

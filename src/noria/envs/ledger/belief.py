@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from noria.core.errors import PolicyError
+from noria.bases.turn import answered
 from noria.core.types import Message
-from noria.tokens.calls import Call, parse
+from noria.tokens.calls import Call
 
 #: "A3 45 open limit 50", "A3 is frozen", "A3 holds only 20", "A3 has limit 50", "A3 limit 80".
 _FACT = re.compile(
@@ -91,21 +91,12 @@ def believe(messages: Sequence[Message]) -> Belief:
     """Read a conversation after the prompt: assistant messages and the tool messages that answer them."""
     belief = Belief()
     for said, heard in zip(messages[::2], messages[1::2], strict=False):
-        for call, line in zip(_calls(said.content), heard.content.split("\n"), strict=False):
+        for call, line in answered(said.content, heard.content):
             belief.note(call, line)
     return belief
 
 
-# A policy reads the whole conversation again at each turn, and messages repeat across episodes.
-@lru_cache(maxsize=4096)
-def _calls(message: str) -> tuple[Call, ...]:
-    """The calls of a message, none where it cannot be parsed."""
-    try:
-        return parse(message).calls
-    except PolicyError:
-        return ()
-
-
+# A policy reads the whole conversation again at each turn, and lines repeat across episodes.
 @lru_cache(maxsize=4096)
 def _facts(line: str) -> tuple[tuple[str, str, str, str], ...]:
     """(id, balance, status, limit) as a line tells them, "" for what it does not tell."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from noria.core.errors import UserError
+from noria.bases.world import habit_named
 from noria.core.protocols import Policy
 from noria.core.types import Message, Task
 from noria.envs.ledger.belief import Belief, believe
@@ -75,9 +75,7 @@ def make_policy(task: Task, strategy: str, seed: int) -> Policy:
     Raises:
         UserError: an unknown strategy.
     """
-    if strategy not in HABITS:
-        raise UserError(f"strategy must be one of {', '.join(HABITS)}: got {strategy!r} - choose one of them")
-    planner = Planner(task.data["goals"], HABITS[strategy], random.Random(f"{task.id}:{strategy}:{seed}"))
+    planner = Planner(task.data["goals"], habit_named(HABITS, strategy), random.Random(f"{task.id}:{strategy}:{seed}"))
 
     def say(messages: Sequence[Message]) -> str:
         calls = planner.plan(believe(messages))

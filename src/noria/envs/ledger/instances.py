@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from noria.bases.world import check_split
 from noria.core.errors import UserError
 from noria.core.types import Split, Task
 from noria.envs.ledger.service import MAX_AMOUNT, TOOLS, Account
@@ -55,8 +56,7 @@ def draw_tasks(split: Split, n: int, seed: int, frozen_chance: float) -> list[Ta
     Raises:
         UserError: an unknown split, or more tasks than can be found.
     """
-    if split not in SPLITS:
-        raise UserError(f"split must be one of {', '.join(SPLITS)}: got {split!r} - choose one of them")
+    check_split(split, SPLITS)
     rng = random.Random(f"{NAME}:{split}:{seed}")
     kinds = UNSEEN_KINDS if split == "unseen" else KINDS
     tasks: list[Task] = []

@@ -7,18 +7,16 @@ from typing import Literal
 
 from pydantic import Field
 
+from noria.bases.advice import MALFORMED, act
+from noria.bases.turn import carried_out
+from noria.bases.world import ScriptedWorld
 from noria.core.config import Checked
-from noria.core.errors import PolicyError
 from noria.core.protocols import Policy, Sandbox
-from noria.core.types import Message, Observation, Outcome, Split, Task
+from noria.core.types import Observation, Outcome, Split, Task
 from noria.envs.ledger.habits import EXPERTS, HABITS, make_policy
 from noria.envs.ledger.instances import NAME, SPLITS, accounts_of, draw_tasks, named_in, required
 from noria.envs.ledger.service import SUBMIT, Account, Ledger, check_arguments
-from noria.tokens.calls import parse
-
-_MAX_TURNS = 16
-_MAX_CALLS = 16
-_MAX_ERROR_CHARS = 100
+from noria.tokens.calls import Call
 
 ADVICE: Mapping[str, tuple[str, ...]] = {
     "get": (
@@ -76,16 +74,8 @@ ADVICE: Mapping[str, tuple[str, ...]] = {
         "Do all that is asked, then submit.",
         "Submit only when all parts are done.",
     ),
-    "answer": (
-        "Use a tool, do not only talk.",
-        "Call a tool in each message.",
-        "Act with tools, then submit.",
-    ),
-    "malformed": (
-        "Write each call in full and close it.",
-        "Close every tag of a call.",
-        "Mind the form of your calls.",
-    ),
+    "answer": act("Act with tools, then submit."),
+    "malformed": MALFORMED,
 }
 
 
@@ -117,21 +107,8 @@ class LedgerEpisode:
         """Run the calls of a message in order; `submit` ends the episode, later calls are not run."""
         if self._done:
             return Observation("", done=True)
-        try:
-            calls = parse(message).calls
-        except PolicyError as fault:
-            return Observation(f"error: {_plain(str(fault))}")
-        if not calls:
-            return Observation("error: no call; call a tool, end with submit")
-        if len(calls) > _MAX_CALLS:
-            return Observation(f"error: at most {_MAX_CALLS} calls in one message")
-        lines: list[str] = []
-        for call in calls:
-            if call.name == SUBMIT and not call.args:
-                self._done = True
-                return Observation("", done=True)
-            lines.append(self._ledger.call(call.name, call.args))
-        return Observation("\n".join(lines))
+        lines = carried_out(message, self._call, lambda: self._done, "no call; call a tool, end with submit")
+        return Observation("" if self._done else "\n".join(lines), self._done)
 
     def grade(self) -> Outcome:
         """Reward 1 iff every account is as required; parts tell named and other accounts apart."""
@@ -154,18 +131,24 @@ class LedgerEpisode:
     def close(self) -> None:
         """Nothing is held."""
 
+    def _call(self, call: Call) -> str:
+        if call.name == SUBMIT and not call.args:
+            self._done = True
+            return ""
+        return self._ledger.call(call.name, call.args)
 
-class LedgerWorld:
+
+class LedgerWorld(ScriptedWorld):
     """Tasks, transitions, verifier, reference solution and scripted policies of the ledger."""
 
+    name, habits, experts, splits = NAME, HABITS, EXPERTS, SPLITS
+    advice = ADVICE
+    remedies: Mapping[str, str] = dict.fromkeys(("deposit", "withdraw", "transfer"), "get")
+    max_turns = 16
+
     def __init__(self, config: Config) -> None:
+        super().__init__()
         self.config = config
-        self.name = NAME
-        self.experts = EXPERTS
-        self.strategies: Mapping[str, float] = {name: habit.weight for name, habit in HABITS.items()}
-        self.advice = ADVICE
-        self.remedies: Mapping[str, str] = dict.fromkeys(("deposit", "withdraw", "transfer"), "get")
-        self.splits: tuple[Split, ...] = SPLITS
 
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
         """`n` distinct tasks of "train", "heldout" or "unseen" (combinations that training never shows)."""
@@ -180,36 +163,10 @@ class LedgerWorld:
         """A scripted policy; see `habits.HABITS`."""
         return make_policy(task, strategy, seed)
 
-    def reference(self, task: Task) -> list[str]:
-        """Assistant messages of a solution: what the careful expert says, played out."""
-        episode, policy = self.open(task), self.policy(task, "careful", 0)
-        messages: list[Message] = []
-        for _ in range(_MAX_TURNS):
-            said = policy(messages)
-            seen = episode.act(said)
-            messages.append(Message("assistant", said))
-            if seen.done:
-                break
-            messages.append(Message("tool", seen.text))
-        return [message.content for message in messages if message.role == "assistant"]
-
-    def kind(self, message: str) -> str:
-        """The tool of the first call, "answer" without a call, "malformed" where it cannot be executed."""
-        try:
-            calls = parse(message).calls
-            if not calls:
-                return "answer"
-            check_arguments(calls[0].name, calls[0].args)
-        except PolicyError:
-            return "malformed"
-        return calls[0].name
-
-    def advice_for(self, strategy: str) -> str | None:
-        """The kind whose advice a right habit obeys, None for a wrong habit."""
-        return HABITS[strategy].advice
-
-    def close(self) -> None:
-        """Nothing is held."""
+    def kind_of(self, call: Call) -> str:
+        """The tool; PolicyError: unknown, or with wrong arguments."""
+        check_arguments(call.name, call.args)
+        return call.name
 
 
 def build(config: Config, sandbox: Sandbox | None) -> LedgerWorld:
@@ -219,8 +176,3 @@ def build(config: Config, sandbox: Sandbox | None) -> LedgerWorld:
 
 def _text(account: Account) -> str:
     return f"{account.balance} {account.status} limit {account.limit}"
-
-
-def _plain(text: str) -> str:
-    """A message that may quote a model's own text: one short line of ASCII."""
-    return ascii(text)[1:-1][:_MAX_ERROR_CHARS]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from noria.bases.advice import MALFORMED, act
+
 ADVICE: Mapping[str, tuple[str, ...]] = {
     "probe": ("Learn all numbers before you decide.", "First ask for the numbers.", "Ask first, then plan to the end."),
     "look": ("Look where things stand at each step.", "Look, then decide.", "Mind how much is left."),
@@ -22,12 +24,8 @@ ADVICE: Mapping[str, tuple[str, ...]] = {
     "go": ("Cut off its way, do not just follow.", "Think of where it can go next.", "Go where it must come."),
     "serve": ("Serve where waiting costs most.", "Mind speed and cost together.", "Think of who comes next."),
     "stop": ("Do not give up before the end.", "Play on to the end.", "There is more to decide."),
-    "answer": ("Use a tool, do not only talk.", "Call a tool in each message.", "Decide with a tool."),
-    "malformed": (
-        "Write each call in full and close it.",
-        "Close every tag of a call.",
-        "Mind the form of your calls.",
-    ),
+    "answer": act("Decide with a tool."),
+    "malformed": MALFORMED,
 }
 #: A wrong decision is mended by its own advice, an early end by going on; to decide unasked by asking.
 REMEDIES: Mapping[str, str] = {"look": "probe", "answer": "probe"}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from noria.core.errors import UserError
+from noria.bases.world import habit_named
 from noria.core.protocols import Policy
 from noria.core.types import Message, Task
 from noria.envs.mechanisms.play import Play
@@ -66,9 +66,7 @@ def make_policy(task: Task, strategy: str, seed: int) -> Policy:
     Raises:
         UserError: an unknown strategy.
     """
-    if strategy not in HABITS:
-        raise UserError(f"strategy must be one of {', '.join(HABITS)}: got {strategy!r} - choose one of them")
-    habit = HABITS[strategy]
+    habit = habit_named(HABITS, strategy)
 
     def say(messages: Sequence[Message]) -> str:
         play = Play(task)

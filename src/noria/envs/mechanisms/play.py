@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Literal
 
+from noria.bases.turn import carried_out
 from noria.core.errors import PolicyError
 from noria.core.types import Observation, Outcome, Task
 from noria.envs.mechanisms.model import Solved, State
 from noria.envs.mechanisms.tasks import LOOK, STOP, solved_of
-from noria.tokens.calls import Call, parse
+from noria.tokens.calls import Call
 
 Zero = Literal["random", "worst"]
 
-_MAX_CALLS = 16
-_MAX_ERROR_CHARS = 100
 _SHOWN_CHARS = 12
 _NUMBER = re.compile(r"[0-9]{1,3}")
 #: Luck is drawn as a whole number below this, so that it compares exactly with fractions.
@@ -45,25 +44,8 @@ class Play:
         """Run the calls of a message in order; the last decision, or `stop`, ends the episode."""
         if self.over:
             return Observation("", done=True)
-        try:
-            calls = parse(message).calls
-        except PolicyError as fault:
-            return Observation(f"error: {ascii(str(fault))[1:-1][:_MAX_ERROR_CHARS]}")
-        if not calls:
-            return Observation(f"error: no call; call {self.solved.mechanism.act.name}")
-        if len(calls) > _MAX_CALLS:
-            return Observation(f"error: at most {_MAX_CALLS} calls in one message")
-        lines: list[str] = []
-        for call in calls:
-            self.calls += 1
-            try:
-                lines.append(self._run(call))
-            except PolicyError as refusal:
-                self.refused += 1
-                lines.append(f"error: {refusal}")
-            if self.over:
-                return Observation("", done=True)
-        return Observation("\n".join(lines))
+        lines = carried_out(message, self._call, lambda: self.over, f"no call; call {self.solved.mechanism.act.name}")
+        return Observation("" if self.over else "\n".join(lines), self.over)
 
     def grade(self) -> Outcome:
         """1 less what was given away, as a share of what play at random (or the worst play) gives away.
@@ -95,6 +77,14 @@ class Play:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _call(self, call: Call) -> str:
+        self.calls += 1
+        try:
+            return self._run(call)
+        except PolicyError:
+            self.refused += 1
+            raise
 
     def _run(self, call: Call) -> str:
         mechanism = self.solved.mechanism

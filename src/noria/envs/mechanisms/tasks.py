@@ -13,6 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from noria.bases.world import check_split
 from noria.core.errors import UserError
 from noria.core.types import Split, Task, Tool
 from noria.envs.mechanisms import auction, chase, haggle, load, queue, stock
@@ -73,8 +74,7 @@ def draw_tasks(split: Split, n: int, seed: int, knobs: Knobs) -> list[Task]:
     Raises:
         UserError: an unknown split, or more tasks than can be found.
     """
-    if split not in SPLITS:
-        raise UserError(f"split must be one of {', '.join(SPLITS)}: got {split!r} - choose one of them")
+    check_split(split, SPLITS)
     rng = random.Random(f"{NAME}:{split}:{seed}")
     families = [name for name in FAMILIES if (name in UNSEEN_FAMILIES) == (split == "unseen")]
     tasks: list[Task] = []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Literal
 
 from pydantic import Field
 
+from noria.bases.play import play, said
+from noria.bases.world import ScriptedWorld
 from noria.core.config import Checked
 from noria.core.errors import PolicyError
 from noria.core.protocols import Policy, Sandbox
@@ -16,9 +17,7 @@ from noria.envs.mechanisms.advice import ADVICE, REMEDIES
 from noria.envs.mechanisms.habits import EXPERTS, HABITS, make_policy
 from noria.envs.mechanisms.play import Play, Zero
 from noria.envs.mechanisms.tasks import FAMILIES, LOOK, NAME, SPLITS, STOP, Knobs, draw_tasks, solved_of
-from noria.tokens.calls import parse, render_call
-
-_MAX_TURNS = 24
+from noria.tokens.calls import Call, render_call
 
 
 class Config(Checked):
@@ -41,17 +40,15 @@ class Config(Checked):
         return Knobs(self.lucky_most, self.tricky_share, self.revealed_share)
 
 
-class MechanismWorld:
+class MechanismWorld(ScriptedWorld):
     """Tasks, transitions, score, reference solution and scripted policies."""
 
+    name, habits, experts, splits = NAME, HABITS, EXPERTS, SPLITS
+    advice, remedies = ADVICE, REMEDIES
+
     def __init__(self, config: Config) -> None:
+        super().__init__()
         self.config = config
-        self.name = NAME
-        self.experts = EXPERTS
-        self.strategies: Mapping[str, float] = {name: habit.weight for name, habit in HABITS.items()}
-        self.advice = ADVICE
-        self.remedies: Mapping[str, str] = REMEDIES
-        self.splits: tuple[Split, ...] = SPLITS
 
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
         """`n` distinct tasks of "train", "heldout" or "unseen" (a family that training never shows)."""
@@ -65,23 +62,12 @@ class MechanismWorld:
         """A scripted policy; see `habits.HABITS`."""
         return make_policy(task, strategy, seed)
 
-    def reference(self, task: Task) -> list[str]:
-        """Assistant messages of optimal play."""
-        return self._played(task, [])
-
-    def kind(self, message: str) -> str:
-        """The tool of a decision, "probe", "look" or "stop"; "answer" without a call, else "malformed"."""
-        try:
-            calls = parse(message).calls
-        except PolicyError:
-            return "malformed"
-        if not calls:
-            return "answer"
-        return _kinds().get(calls[0].name, "malformed")
-
-    def advice_for(self, strategy: str) -> str | None:
-        """The kind whose advice a right habit obeys, None for a wrong habit."""
-        return HABITS[strategy].advice
+    def kind_of(self, call: Call) -> str:
+        """The tool of a decision, "probe", "look" or "stop"; PolicyError: there is no such tool."""
+        kind = _kinds().get(call.name)
+        if kind is None:
+            raise PolicyError(f"no tool {call.name}")
+        return kind
 
     def forgeries(self, task: Task) -> list[list[str]]:
         """Attempts that must not score 1: to give up, to claim, and each first mistake followed by perfect play."""
@@ -92,7 +78,7 @@ class MechanismWorld:
         attempts = [[stop], ["It is done, all optimal.", stop], [stop + best], [best.replace("call", "tool"), stop]]
         for action in solved.mechanism.actions(start):
             if solved.gap(start, action):
-                attempts.append(self._played(task, [render_call(act, n=action)]))
+                attempts.append(self._after(task, render_call(act, n=action)))
         return attempts
 
     def secrets(self, task: Task) -> list[str]:
@@ -100,21 +86,13 @@ class MechanismWorld:
         solved = solved_of(task)
         return [render_call(solved.mechanism.act.name, n=n) for n in solved.optimal(solved.mechanism.start)]
 
-    def close(self) -> None:
-        """Nothing is held."""
-
-    def _played(self, task: Task, first: list[str]) -> list[str]:
+    def _after(self, task: Task, first: str) -> list[str]:
         """What was said first, then optimal play to the end."""
-        episode, policy = self.open(task), self.policy(task, EXPERTS[0], 0)
-        messages: list[Message] = []
-        for turn in range(_MAX_TURNS):
-            said = first[turn] if turn < len(first) else policy(messages)
-            seen = episode.act(said)
-            messages.append(Message("assistant", said))
-            if seen.done:
-                break
-            messages.append(Message("tool", seen.text))
-        return [message.content for message in messages if message.role == "assistant"]
+        episode = self.open(task)
+        seen = episode.act(first)
+        begun = [Message("assistant", first), Message("tool", seen.text)]
+        rest = [] if seen.done else said(play(episode, self.policy(task, EXPERTS[0], 0), self.max_turns - 1, begun))[1:]
+        return [first, *rest]
 
 
 @cache

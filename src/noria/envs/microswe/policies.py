@@ -11,19 +11,32 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from noria.core.errors import PolicyError, UserError
+from noria.bases.turn import heard_calls
+from noria.bases.world import habit_named
+from noria.core.errors import PolicyError
 from noria.core.types import Message, Task
 from noria.envs.microswe.edits import Edit, follow, read, repair
 from noria.envs.microswe.families import registry
 from noria.envs.microswe.mutations import Mutant, mutants, mutate
 from noria.envs.microswe.tasks import code, held_out, mutant_of
-from noria.tokens.calls import parse, render_call
+from noria.tokens.calls import Call, render_call
 
 EXPERTS = ("careful", "direct")
-#: strategy -> share of the weak model's raising. The first four are right, each other one goes wrong.
-STRATEGIES: Mapping[str, float] = {
-    "careful": 0.05, "direct": 0.05, "thorough": 0.03, "recover": 0.11,
-    "hasty": 0.12, "stubborn": 0.12, "guess": 0.10, "fiddle": 0.14, "giveup": 0.17, "quit": 0.11,
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """Its share of the weak model's raising, and the kind of advice that it obeys if it is right."""
+
+    weight: float
+    advice: str | None = None
+
+
+#: The first four are right, each other one goes wrong.
+HABITS: Mapping[str, Habit] = {
+    "careful": Habit(0.05, "test"), "direct": Habit(0.05, "edit"), "thorough": Habit(0.03, "view"),
+    "recover": Habit(0.11, "submit"), "hasty": Habit(0.12), "stubborn": Habit(0.12), "guess": Habit(0.10),
+    "fiddle": Habit(0.14), "giveup": Habit(0.17), "quit": Habit(0.11),
 }  # fmt: skip
 #: strategy -> what it may think before its first act
 THOUGHTS: Mapping[str, tuple[str, ...]] = {
@@ -68,11 +81,9 @@ class Notes:
         return notes
 
     def _acted(self, content: str) -> None:
-        try:
-            calls = parse(content).calls
-        except PolicyError:
-            return
-        for call in calls:
+        for call in heard_calls(content):
+            if not isinstance(call, Call):
+                continue
             self.views += call.name == "view"
             self.tests += call.name == "test"
             if call.name != "edit" or set(call.args) != {"line", "new"}:
@@ -110,8 +121,7 @@ def policy(task: Task, strategy: str, seed: int) -> Callable[[Sequence[Message]]
     Raises:
         UserError: unknown strategy.
     """
-    if strategy not in STRATEGIES:
-        raise UserError(f"strategy must be one of {', '.join(STRATEGIES)}: got {strategy!r}")
+    habit_named(HABITS, strategy)
     rng = random.Random(f"{task.id}/{strategy}/{seed}")
     plan = _plan(task, strategy, rng)
     thought = rng.choice(THOUGHTS[strategy]) if rng.random() < _THINK_SHARE else ""

@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from noria.bases.turn import carried_out
+from noria.bases.world import ScriptedWorld
 from noria.core.config import Checked
 from noria.core.errors import PolicyError, SandboxError, UserError
 from noria.core.protocols import Policy, Sandbox, TestReport
@@ -14,7 +16,7 @@ from noria.core.types import Message, Observation, Outcome, Split, Task
 from noria.envs.microswe import forgeries, policies
 from noria.envs.microswe.edits import follow, read
 from noria.envs.microswe.tasks import APP, TESTS, TOOLS, draw_tasks
-from noria.tokens.calls import Call, parse
+from noria.tokens.calls import Call
 
 _ARGUMENTS: Mapping[str, frozenset[str]] = {tool.name: frozenset(tool.parameters) for tool in TOOLS}
 _MAX_MEMO, _MAX_SAID = 50_000, 60
@@ -47,9 +49,6 @@ ADVICE: Mapping[str, tuple[str, ...]] = {
         "Use only the tools that exist, with their arguments.",
     ),
 }
-_ADVICE_FOR: Mapping[str, str] = {
-    "careful": "test", "direct": "edit", "thorough": "view", "recover": "submit",
-}  # fmt: skip
 
 
 class Config(Checked):
@@ -79,17 +78,7 @@ class MicroSweEpisode:
         """
         if self._done:
             return Observation("error: already submitted", done=True)
-        said: list[str] = []
-        try:
-            calls = parse(message).calls
-            if not calls:
-                raise PolicyError("call a tool")
-            for call in calls:
-                said.append(self._call(call))
-                if self._done:
-                    break
-        except PolicyError as fault:
-            said.append(f"error: {fault}")
+        said = carried_out(message, self._call, lambda: self._done, "call a tool")
         return Observation("\n".join(said), self._done)
 
     def grade(self) -> Outcome:
@@ -131,17 +120,17 @@ class MicroSweEpisode:
         return "ok"
 
 
-class MicroSwe:
+class MicroSwe(ScriptedWorld):
     """The world of one-line bugs. `sandbox` runs the tests; results are remembered by content."""
 
     name = "microswe"
-    experts = policies.EXPERTS
-    strategies = policies.STRATEGIES
+    habits, experts = policies.HABITS, policies.EXPERTS
     advice = ADVICE
     remedies: Mapping[str, str] = {"edit": "test", "test": "submit", "view": "test"}
     splits: tuple[Split, ...] = ("train", "heldout", "unseen")
 
     def __init__(self, config: Config, sandbox: Sandbox | None) -> None:
+        super().__init__()
         self.config = config
         self._sandbox = sandbox
         self._memo: dict[tuple[str, str], TestReport] = {}
@@ -158,19 +147,11 @@ class MicroSwe:
         """See `policies.policy`."""
         return policies.policy(task, strategy, seed)
 
-    def kind(self, message: str) -> str:
-        """Name of the first tool called, "answer" without a call, "malformed" where nothing could be run."""
-        try:
-            calls = parse(message).calls
-        except PolicyError:
-            return "malformed"
-        if not calls:
-            return "answer"
-        return calls[0].name if calls[0].name in _ARGUMENTS else "malformed"
-
-    def advice_for(self, strategy: str) -> str | None:
-        """The kind whose advice a right habit obeys; None for the others."""
-        return _ADVICE_FOR.get(strategy)
+    def kind_of(self, call: Call) -> str:
+        """The tool; PolicyError: there is no such tool."""
+        if call.name not in _ARGUMENTS:
+            raise PolicyError(f"no tool {call.name}")
+        return call.name
 
     def reference(self, task: Task) -> list[str]:
         """The assistant messages of the gold solution: look, mend, submit."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from noria.bases.advice import MALFORMED, act
+
 _LOOK = (
     "Read what is there before you act.",
     "First list the rows, then act.",
@@ -66,16 +68,8 @@ ADVICE: Mapping[str, tuple[str, ...]] = {
         "Put back what you had to change, then submit.",
         "Submit only when all parts are done.",
     ),
-    "answer": (
-        "Use a tool, do not only talk.",
-        "Call a tool in each message.",
-        "Act with tools, then submit.",
-    ),
-    "malformed": (
-        "Write each call in full and close it.",
-        "Close every tag of a call.",
-        "Mind the form of your calls.",
-    ),
+    "answer": act("Act with tools, then submit."),
+    "malformed": MALFORMED,
 }
 REMEDIES: Mapping[str, str] = {
     "step": "list", "place": "list", "assign": "list", "pass": "list", "release": "list", "set": "list",

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from noria.core.errors import PolicyError
+from noria.bases.turn import carried_out
 from noria.core.types import Task
 from noria.envs.tooluse.backend import backend_of
 from noria.envs.tooluse.rules import copy_of
 from noria.envs.tooluse.spec import Domain, State
 from noria.envs.tooluse.tasks import ASK, SUBMIT, start_of
-from noria.tokens.calls import Call, parse
+from noria.tokens.calls import Call
 
 _MAX_CALLS = 12
-_MAX_ERROR_CHARS = 100
 _MAX_LINE_CHARS = 600
 
 
@@ -31,20 +30,15 @@ class Desk:
 
     def run(self, message: str) -> tuple[list[str], bool]:
         """The answers to a message's calls in order, one line each, and whether it ended the work."""
-        try:
-            calls = parse(message).calls
-        except PolicyError as fault:
-            return [f"error: {ascii(str(fault))[1:-1][:_MAX_ERROR_CHARS]}"], False
-        if not calls:
-            return [f"error: no call; call a tool, end with {SUBMIT}"], False
-        if len(calls) > _MAX_CALLS:
-            return [f"error: at most {_MAX_CALLS} calls in one message"], False
-        lines: list[str] = []
-        for call in calls:
-            if call.name == SUBMIT and not call.args:
-                return lines, True
-            lines.append(self.call(call)[:_MAX_LINE_CHARS])
-        return lines, False
+        ended = False
+
+        def do(call: Call) -> str:
+            nonlocal ended
+            ended = call.name == SUBMIT and not call.args
+            return "" if ended else self.call(call)[:_MAX_LINE_CHARS]
+
+        lines = carried_out(message, do, lambda: ended, f"no call; call a tool, end with {SUBMIT}", _MAX_CALLS)
+        return (lines[:-1] if ended else lines), ended
 
     def call(self, call: Call) -> str:
         """The line that one call is answered with."""

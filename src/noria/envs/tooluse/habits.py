@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from noria.core.errors import UserError
+from noria.bases.world import habit_named
 from noria.core.protocols import Policy
 from noria.core.types import Message, Task
 from noria.envs.tooluse.backend import backend_of
@@ -75,9 +75,7 @@ def make_policy(task: Task, domain: Domain, strategy: str, seed: int) -> Policy:
     Raises:
         UserError: an unknown strategy.
     """
-    if strategy not in HABITS:
-        raise UserError(f"strategy must be one of {', '.join(HABITS)}: got {strategy!r} - choose one of them")
-    habit = HABITS[strategy]
+    habit = habit_named(HABITS, strategy)
     planner = Planner(task, domain, habit, random.Random(f"{task.id}:{strategy}:{seed}"))
 
     def say(messages: Sequence[Message]) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
+from noria.bases.world import ScriptedWorld, check_split
 from noria.core.config import Checked
 from noria.core.errors import PolicyError, UserError
 from noria.core.protocols import Policy, Sandbox
-from noria.core.types import Message, Observation, Outcome, Split, Task
+from noria.core.types import Observation, Outcome, Split, Task
 from noria.envs.tooluse.advice import ADVICE, REMEDIES
 from noria.envs.tooluse.desk import Desk
 from noria.envs.tooluse.folder import load_domains
@@ -35,9 +35,7 @@ from noria.envs.tooluse.tasks import (
 )  # fmt: skip
 from noria.envs.tooluse.themes import kinds_by_verb
 from noria.envs.tooluse.user import ModelConfig, ModelUser, ScriptedUser, User
-from noria.tokens.calls import parse, render_call
-
-_MAX_TURNS = 24
+from noria.tokens.calls import Call, render_call
 
 
 class Config(Checked):
@@ -70,7 +68,7 @@ class Config(Checked):
         )  # fmt: skip
 
 
-class ToolEpisode:
+class DeskEpisode:
     """One task being worked on; `grade` looks at nothing but the state."""
 
     def __init__(self, desk: Desk, done: bool = False) -> None:
@@ -92,77 +90,55 @@ class ToolEpisode:
         desk = self.desk
         return judge(desk.domain, start_of(desk.task), desk.task.data["target"], desk.state)
 
-    def fork(self) -> ToolEpisode:
+    def fork(self) -> DeskEpisode:
         """An independent episode in the same state."""
-        return ToolEpisode(self.desk.copy(), self._done)
+        return DeskEpisode(self.desk.copy(), self._done)
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-class ToolWorld:
+class ToolWorld(ScriptedWorld):
     """Tasks, transitions, verifier, reference solution and scripted policies."""
+
+    name, habits, experts, splits = NAME, HABITS, EXPERTS, SPLITS
+    advice, remedies = ADVICE, REMEDIES
 
     def __init__(self, config: Config) -> None:
         if config.steps_max < config.steps_min:
             raise UserError(
                 f"steps_max must be at least steps_min: got {config.steps_max} and {config.steps_min} - raise steps_max"
             )
+        super().__init__()
         self.config = config
-        self.name = NAME
-        self.experts = EXPERTS
-        self.strategies: Mapping[str, float] = {name: habit.weight for name, habit in HABITS.items()}
-        self.advice = ADVICE
-        self.remedies: Mapping[str, str] = REMEDIES
-        self.splits: tuple[Split, ...] = SPLITS
         self._user: User = ModelUser(config.user) if config.user else ScriptedUser()
         self._made = {domain.name: domain for domain in load_domains(Path(config.folder))} if config.folder else {}
 
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
         """`n` distinct tasks of "train", "heldout" or "unseen" (domains that training never shows)."""
-        if split not in SPLITS:
-            raise UserError(f"split must be one of {', '.join(SPLITS)}: got {split!r} - choose one of them")
+        check_split(split, SPLITS)
         if self._made:
             return draw_tasks(self._domains(split == "unseen"), split, n, seed, self.config.knobs)
         config = self.config
         return list(_drawn(split, n, seed, config.domain_seed, config.domains, config.knobs))
 
-    def open(self, task: Task) -> ToolEpisode:
+    def open(self, task: Task) -> DeskEpisode:
         """A fresh episode."""
         details = task.data["details"]
-        return ToolEpisode(Desk(self.domain(task), task, lambda said: self._user.answer(task.id, details, said)))
+        return DeskEpisode(Desk(self.domain(task), task, lambda said: self._user.answer(task.id, details, said)))
 
     def policy(self, task: Task, strategy: str, seed: int) -> Policy:
         """A scripted policy; see `habits.HABITS`."""
         return make_policy(task, self.domain(task), strategy, seed)
 
-    def reference(self, task: Task) -> list[str]:
-        """Assistant messages of a solution: what the careful expert says, played out."""
-        episode, policy = self.open(task), self.policy(task, "careful", 0)
-        messages: list[Message] = []
-        for _ in range(_MAX_TURNS):
-            said = policy(messages)
-            seen = episode.act(said)
-            messages.append(Message("assistant", said))
-            if seen.done:
-                break
-            messages.append(Message("tool", seen.text))
-        return [message.content for message in messages if message.role == "assistant"]
-
-    def kind(self, message: str) -> str:
-        """What the first call's verb stands for, "answer" without a call, "malformed" where it means nothing."""
-        try:
-            calls = parse(message).calls
-        except PolicyError:
-            return "malformed"
-        if not calls:
-            return "answer"
-        name = calls[0].name
-        return name if name in (SUBMIT, ASK) else kinds_by_verb().get(name.split("_")[0], "malformed")
-
-    def advice_for(self, strategy: str) -> str | None:
-        """The kind whose advice a right habit obeys, None for a wrong habit."""
-        return HABITS[strategy].advice
+    def kind_of(self, call: Call) -> str:
+        """What the call's verb stands for; PolicyError: nothing."""
+        if call.name in (SUBMIT, ASK):
+            return call.name
+        kind = kinds_by_verb().get(call.name.split("_")[0])
+        if kind is None:
+            raise PolicyError(f"no tool {call.name}")
+        return kind
 
     def forgeries(self, task: Task) -> list[list[str]]:
         """Attempts that must not score 1; see `forgeries.forged`."""
@@ -176,9 +152,6 @@ class ToolWorld:
         """The domain of a task."""
         name = str(task.data["domain"])
         return self._made.get(name) or domain_named(name)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def _domains(self, unseen: bool) -> list[Domain]:
         """Those of the folder on one side of the split."""
