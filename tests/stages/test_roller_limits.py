@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
 
 import pytest
 from roller_helpers import LIST, SUBMIT, Fragile, Reciter, Watched, finish
 
-from noria.core.types import Observation, Task
+from noria.core.codec import dumps, from_json
+from noria.core.types import Observation, Task, TaskLimits
 from noria.envs.ledger.world import Config, LedgerWorld
 from noria.stages.jobs import Job, Limits
 from noria.stages.progress import states_of
@@ -114,9 +116,11 @@ def test_an_episode_out_of_time_is_graded_as_it_stands(renderer: Renderer, task:
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_a_command_out_of_time_makes_its_own_outcome_unknown(renderer: Renderer, ordered: bool) -> None:
+@pytest.mark.parametrize("own", [False, True])
+def test_a_command_out_of_time_makes_its_own_outcome_unknown(renderer: Renderer, ordered: bool, own: bool) -> None:
     release, closed = threading.Event(), threading.Event()
     first, second = LedgerWorld(Config()).tasks("train", 2, 5)
+    first = replace(first, limits=TaskLimits(max_command_s=0.3)) if own else first
 
     class Stuck(Watched):
         def act(self, message: str) -> Observation:
@@ -135,7 +139,8 @@ def test_a_command_out_of_time_makes_its_own_outcome_unknown(renderer: Renderer,
             return Stuck(self, task, LedgerWorld.open(self, task))
 
     world = Sticky({})
-    roller = Roller({"ledger": world}, renderer, Reciter(renderer), Limits(max_command_s=0.3), 2, {"ledger"})
+    limits = Limits(max_command_s=None if own else 0.3)
+    roller = Roller({"ledger": world}, renderer, Reciter(renderer), limits, 2, {"ledger"})
     roller.errands.ordered = ordered
     found = finish(roller, [Job("a", first, 1), Job("b", second, 1)])
     assert (found["a"].stop, found["a"].outcome.reward) == ("command_limit", None)
@@ -172,6 +177,31 @@ def test_a_world_reads_what_a_model_writes_in_another_form(
     assert lesson.solved and "<tool_call>" in other.tokenizer.decode(
         list(lesson.record.ids[lesson.turns[0].token_start :])
     )
+
+
+@pytest.mark.parametrize(("recipe", "own", "turns"), [(12, 0, 4), (12, 2, 2), (3, 2, 2), (3, 0, 3), (2, 3, 2)])
+def test_the_tighter_of_a_task_s_limits_and_the_recipe_s_holds(
+    renderer: Renderer, task: Task, recipe: int, own: int, turns: int
+) -> None:
+    bound = replace(task, limits=TaskLimits(max_turns=own, max_observation_tokens=6 if own else 0))
+    roller = Roller({"ledger": Fragile({})}, renderer, Reciter(renderer), Limits(recipe, max_tokens=4000), 1)
+    (t,) = finish(roller, [Job("a", bound, 1)]).values()
+    script = roller.play(Job("s", bound, 1, script=(LIST,) * 3 + (SUBMIT,)))
+    for found in (t, script):
+        assert len(found.turns) == turns and found.stop == ("done" if turns == 4 else "turn_limit")
+        assert bool(found.turns[0].whole) == bool(own)
+    assert from_json(Task, json.loads(dumps(bound))) == bound
+
+
+def test_limits_of_both_sides_are_bounds_each_by_itself() -> None:
+    recipe = Limits(max_turns=5, max_command_s=2.0, max_observation_tokens=30)
+    assert recipe.within(TaskLimits()) is recipe
+    got = recipe.within(TaskLimits(9, 20, 3.0, 4.0))
+    assert (got.max_turns, got.max_observation_tokens, got.max_command_s, got.max_episode_s) == (5, 20, 2.0, 4.0)
+    assert got.max_tokens == recipe.max_tokens
+    for wrong in ({"max_turns": -1}, {"max_command_s": 0.0}, {"max_episode_s": -2.0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            TaskLimits(**wrong)
 
 
 def calls_of(message: str):

@@ -36,6 +36,27 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskLimits:
+    """Bounds that a task brings with it. The tighter of these and the recipe's holds; 0 and None = the recipe's alone.
+
+    `max_turns` counts messages, `max_observation_tokens` tokens of one observation as it is shown; the seconds are of
+    one answer of the world and of the whole episode.
+    """
+
+    max_turns: int = 0
+    max_observation_tokens: int = 0
+    max_command_s: float | None = None
+    max_episode_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.max_turns, self.max_observation_tokens) < 0:
+            raise ValueError("max_turns and max_observation_tokens of a task must be at least 0")
+        for seconds in (self.max_command_s, self.max_episode_s):
+            if seconds is not None and not seconds > 0:
+                raise ValueError("max_command_s and max_episode_s of a task must be above 0, or None")
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One verifiable problem.
 
@@ -50,6 +71,7 @@ class Task:
     tools: tuple[Tool, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     split: Split = "train"
+    limits: TaskLimits = TaskLimits()
 
 
 @dataclass(frozen=True, slots=True)

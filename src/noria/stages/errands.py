@@ -68,8 +68,6 @@ class Errands:
     def __init__(self) -> None:
         #: whether answers come back after a fixed number of steps, whatever the clock says
         self.ordered = True
-        #: seconds that a call may take; None = no limit
-        self.limit_s: float | None = None
         self._away: list[Errand] = []
         self._steps = 0
         self._threads: ThreadPoolExecutor | None = None
@@ -77,12 +75,12 @@ class Errands:
     def __len__(self) -> int:
         return len(self._away)
 
-    def send(self, key: int, call: Callable[[], Any], then: Then) -> None:
-        """Make the call in a thread."""
+    def send(self, key: int, call: Callable[[], Any], then: Then, limit_s: float | None = None) -> None:
+        """Make the call in a thread; it may take `limit_s` seconds, None = as many as it likes."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="noria-tool")
-        deadline = None if self.limit_s is None else time.monotonic() + self.limit_s
-        errand = Errand(key, self._threads.submit(call), then, self._steps, deadline, self.limit_s or 0.0)
+        deadline = None if limit_s is None else time.monotonic() + limit_s
+        errand = Errand(key, self._threads.submit(call), then, self._steps, deadline, limit_s or 0.0)
         self._away.append(errand)
 
     def back(self, idle: bool) -> list[Errand]:

@@ -59,8 +59,12 @@ class Harness:
 
     def begin(self, live: Live) -> None:
         """Start the clock of an episode."""
-        if self.limits.max_episode_s is not None:
+        if self.bounds(live).max_episode_s is not None:
             live.began = self.clock()
+
+    def bounds(self, live: Live) -> Limits:
+        """The limits of one rollout: the recipe's and its task's."""
+        return self.limits.within(live.job.task.limits)
 
     def prompt(self, live: Live, note: str = "") -> Piece:
         """The opening of a context."""
@@ -95,11 +99,12 @@ class Harness:
         if seen.done:
             return "done"
         given_up = sum(len(branch.turns) for branch in live.branches if branch.first < 0)
-        if given_up + len(live.turns) >= (live.job.max_turns or self.limits.max_turns):
+        bounds = self.bounds(live)
+        if given_up + len(live.turns) >= min(bounds.max_turns, live.job.max_turns or bounds.max_turns):
             return "turn_limit"
         if live.job.max_response and live.response >= live.job.max_response:
             return "token_limit"
-        if self.limits.max_episode_s is not None and self.clock() - live.began >= self.limits.max_episode_s:
+        if bounds.max_episode_s is not None and self.clock() - live.began >= bounds.max_episode_s:
             return "time_limit"
         piece = self.renderer.observation(shown)
         step = self.rule.heard(self.view(live, len(piece.ids))) if self.rule else None
@@ -164,7 +169,7 @@ class Harness:
 
     def _shown(self, live: Live, text: str) -> tuple[str, str]:
         """An observation as it is shown, and the whole of it where that is cut."""
-        limit = self.limits.max_observation_tokens
+        limit = self.bounds(live).max_observation_tokens
         if not limit or len(self.renderer.encode(text)) <= limit:
             return text, ""
         path = spill(live.episode, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from noria.core.types import Hint, Task, TokenRecord, Trajectory, Turn
+from noria.core.types import Hint, Task, TaskLimits, TokenRecord, Trajectory, Turn
 
 if TYPE_CHECKING:
     from noria.core.recipe_tables import Eval, Rollout
@@ -33,6 +33,24 @@ class Limits:
             counts.max_turns, counts.max_new_tokens, counts.max_tokens,
             rollout.max_observation_tokens, rollout.max_command_s, rollout.max_episode_s,
         )  # fmt: skip
+
+    def within(self, task: TaskLimits) -> Limits:
+        """The tighter of these and a task's own, each by itself."""
+        if task == _NO_LIMITS:
+            return self
+        observation = min(filter(None, (self.max_observation_tokens, task.max_observation_tokens)), default=0)
+        return replace(
+            self, max_turns=min(self.max_turns, task.max_turns or self.max_turns), max_observation_tokens=observation,
+            max_command_s=_least(self.max_command_s, task.max_command_s),
+            max_episode_s=_least(self.max_episode_s, task.max_episode_s),
+        )  # fmt: skip
+
+
+_NO_LIMITS = TaskLimits()
+
+
+def _least(one: float | None, other: float | None) -> float | None:
+    return min((bound for bound in (one, other) if bound is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

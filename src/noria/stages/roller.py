@@ -67,7 +67,7 @@ class Roller:
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
-        self.harness.limits, self.errands.limit_s = limits, limits.max_command_s
+        self.harness.limits = limits
 
     @property
     def pending(self) -> int:
@@ -289,7 +289,7 @@ class Roller:
         """Have the world do something and go on with it: now, or where that keeps one waiting, later."""
         if self._live[seq].job.task.world not in self._blocking:
             return then(call)
-        self.errands.send(seq, call, then)
+        self.errands.send(seq, call, then, self.harness.bounds(self._live[seq]).max_command_s)
         return None
 
     def _resume(self, seq: int, message: str, span: tuple[int, int], seen: Observation) -> Trajectory | None:
