@@ -43,27 +43,28 @@ def validate(
     n: Annotated[int | None, typer.Option("--n", min=1, help="Tasks per split. Default: a round's.")] = None,
     seed: Seed = 0,
     split: Annotated[list[str] | None, typer.Option("--split", help="May be repeated. Default: all.")] = None,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Play each proof so often; flaky: not alike.")] = 1,
     options: Options = None,
     sandbox: Sandbox = "bwrap",
     as_json: AsJson = False,
 ) -> None:
     """Prove every task: its reference solution scores 1, doing nothing scores less, deceit never scores 1 and
-    nothing shown gives the solution away. Exit code 1 if one fails.
+    nothing shown gives the solution away, each in all repeats. Exit code 1 if one fails.
 
-    Example: noria tasks validate --env microswe --n 64 --split heldout
+    Example: noria tasks validate --env microswe --n 64 --split heldout --repeats 5
     """
     if options and len(env or []) != 1:
         raise UserError(f"--set must go with one world: got {len(env or [])} - name it by --env")
     names = env or cli_worlds.self_contained()
     for name in names:
         registry.source("envs", name)
-    rows = [row for name in names for row in _validate(name, n, seed, split, sandbox, options, as_json)]
-    refused = sum(len(row["refused"]) for row in rows)
+    rows = [row for name in names for row in _validate(name, n, seed, split, sandbox, options, as_json, repeats)]
+    refused, flaky = (sum(len(row[kind]) for row in rows) for kind in ("refused", "flaky"))
     if as_json:
-        print(json.dumps({"worlds": rows, "refused": refused}, indent=2))
+        print(json.dumps({"worlds": rows, "refused": refused, "flaky": flaky}, indent=2))
     else:
         _print_validation(rows, Console())
-    if refused:
+    if refused or flaky:
         raise typer.Exit(1)
 
 
@@ -149,8 +150,9 @@ def show(
 
 
 def _validate(
-    env: str, n: int | None, seed: int, splits: list[str] | None, sandbox: str, options: list[str] | None, quiet: bool
-) -> list[dict[str, Any]]:
+    env: str, n: int | None, seed: int, splits: list[str] | None, sandbox: str, options: list[str] | None, quiet: bool,
+    repeats: int,
+) -> list[dict[str, Any]]:  # fmt: skip
     rows: list[dict[str, Any]] = []
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -166,29 +168,29 @@ def _validate(
             refused = cli_worlds.consistent(world, split, tasks, seed)
             refused += [clash for clash in clashes if clash.id in {task.id for task in tasks}]
             step = lambda bar=bar: progress.advance(bar)  # noqa: E731
-            refused += cli_worlds.prove(world, tasks, step)
-            deceived, forged = cli_worlds.guard(world, tasks, step)
-            found = [refusal._asdict() for refusal in [*refused, *deceived]]
-            facts = {"world": env, "split": split, "tasks": len(tasks), "seed": seed, "forged": forged}
-            rows.append(facts | {"refused": found})
+            refused += cli_worlds.prove(world, tasks, step, repeats)
+            deceived, forged = cli_worlds.guard(world, tasks, step, repeats)
+            facts = {"world": env, "split": split, "tasks": len(tasks), "seed": seed, "repeats": repeats}
+            found: dict[str, list[dict[str, str]]] = {"refused": [], "flaky": []}
+            for refusal in [*refused, *deceived]:
+                found["flaky" if refusal.flaky else "refused"].append({"id": refusal.id, "reason": refusal.reason})
+            rows.append(facts | {"forged": forged} | found)
     return rows
 
 
 def _print_validation(rows: list[dict[str, Any]], console: Console) -> None:
-    table = Table("world", "split", "tasks", "forged attempts", "refused")
+    table = Table("world", "split", "tasks", "repeats", "forged attempts", "refused", "flaky")
     for row in rows:
-        count = len(row["refused"])
-        table.add_row(
-            row["world"], row["split"], str(row["tasks"]), str(row["forged"]),
-            Text(str(count), "red" if count else "green"),
-        )  # fmt: skip
+        counts = [Text(str(len(row[kind])), "red" if row[kind] else "green") for kind in ("refused", "flaky")]
+        facts = [str(row[name]) for name in ("world", "split", "tasks", "repeats", "forged")]
+        table.add_row(*facts, *counts)
     console.print(table)
     for row in rows:
-        for refusal in row["refused"][:SHOWN]:
+        found = [*row["refused"], *row["flaky"]]
+        for refusal in found[:SHOWN]:
             console.print(Text(f"{refusal['id'] or row['world']}: {refusal['reason']}"), soft_wrap=True)
-        if len(row["refused"]) > SHOWN:
-            more = len(row["refused"]) - SHOWN
-            console.print(Text(f"… and {more} more of {row['world']} {row['split']} (see --json)"))
+        if len(found) > SHOWN:
+            console.print(Text(f"… and {len(found) - SHOWN} more of {row['world']} {row['split']} (see --json)"))
 
 
 def _find(tasks: list[Task], wanted: str) -> Task:

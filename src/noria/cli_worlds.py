@@ -25,10 +25,14 @@ class ProvableWorld(World, Protocol):
 
 
 class Refusal(NamedTuple):
-    """A task that may not be used, and why. `id` is "" where the fault is not one task's."""
+    """A task that may not be used, and why. `id` is "" where the fault is not one task's.
+
+    `flaky`: it failed in some repeats and not in all, so it is set aside until somebody has looked at it.
+    """
 
     id: str
     reason: str
+    flaky: bool = False
 
 
 class LazySandbox:
@@ -120,22 +124,32 @@ def default_tasks(env: str, options: Sequence[str] = ()) -> int:
     return int(_table(env, options).config().tasks)
 
 
-def prove(world: ProvableWorld, tasks: Sequence[Task], advance: Callable[[], None] = lambda: None) -> list[Refusal]:
-    """Play the reference solution, and nothing at all, on every task: the first must score 1."""
+def prove(
+    world: ProvableWorld, tasks: Sequence[Task], advance: Callable[[], None] = lambda: None, repeats: int = 1
+) -> list[Refusal]:
+    """Play the reference solution, and nothing at all, on every task, `repeats` times: the first must score 1 in all
+    of them, the second in none."""
     refused: list[Refusal] = []
     for task in tasks:
-        reason = boundary(
-            lambda task=task: _fault(world, task),  # type: ignore[misc]
-            lambda fault: f"raised {type(fault).__name__}: {fault}",
-        )
-        if reason:
-            refused.append(Refusal(task.id, reason))
+        found = _repeated(lambda task=task: _fault(world, task), task, repeats)  # type: ignore[misc]
+        refused += [found] if found else []
         advance()
     return refused
 
 
+def _repeated(check: Callable[[], str], task: Task, repeats: int) -> Refusal | None:
+    """What a check found in all repeats together; an error of the world is a finding."""
+    found = [boundary(check, lambda fault: f"raised {type(fault).__name__}: {fault}") for _ in range(repeats)]
+    reasons = [reason for reason in found if reason]
+    if not reasons:
+        return None
+    if len(reasons) == repeats:
+        return Refusal(task.id, reasons[0])
+    return Refusal(task.id, f"in {len(reasons)} of {repeats} repeats {reasons[0]}", flaky=True)
+
+
 def guard(
-    world: ProvableWorld, tasks: Sequence[Task], advance: Callable[[], None] = lambda: None
+    world: ProvableWorld, tasks: Sequence[Task], advance: Callable[[], None] = lambda: None, repeats: int = 1
 ) -> tuple[list[Refusal], int]:
     """Play what the world itself holds for deceit on every task, and look for its secrets in what is shown.
 
@@ -150,8 +164,7 @@ def guard(
         scripts = world.forgeries(task)
         checks = [lambda task=task: _leak(world, task)]
         checks += [lambda task=task, said=said: _forged(world, task, said) for said in scripts]  # type: ignore[misc]
-        reasons = [boundary(check, lambda fault: f"raised {type(fault).__name__}: {fault}") for check in checks]
-        refused += [Refusal(task.id, reason) for reason in reasons if reason]
+        refused += filter(None, (_repeated(check, task, repeats) for check in checks))
         played += len(scripts)
         advance()
     return refused, played

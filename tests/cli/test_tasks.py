@@ -19,7 +19,8 @@ from pydantic import BaseModel
 from noria.core.errors import SandboxError, UserError
 from noria.core.types import Observation, Outcome, Task
 
-FAULTS = ("good", "no gold", "free", "ungraded", "raises", "empty")
+FAULTS = ("good", "no gold", "free", "ungraded", "raises", "empty", "flaky")
+PLAYED = []
 
 
 class Config(BaseModel):
@@ -40,6 +41,9 @@ class Episode:
     def grade(self):
         if self.fault == "ungraded":
             return Outcome.unknown("nobody looked")
+        if self.fault == "flaky" and self.said == ["gold"]:
+            PLAYED.append(1)
+            return Outcome(0.25 if len(PLAYED) % 3 == 1 else 1.0, reason="wrong")
         solved = self.fault == "free" or (self.said == ["gold"] and self.fault != "no gold")
         return Outcome(1.0 if solved else 0.25, reason="" if solved else "wrong")
 
@@ -59,7 +63,7 @@ class World:
         self.drawn += 1
         shift = 0 if split == "train" else 100
         return [
-            Task(f"{split}-{i}", "faulty", "", f"task {i + shift}", (), {"fault": FAULTS[i % 6]}, split)
+            Task(f"{split}-{i}", "faulty", "", f"task {i + shift}", (), {"fault": FAULTS[i % 7]}, split)
             for i in range(n)
         ]
 
@@ -120,6 +124,20 @@ def test_each_fault_is_refused_with_its_reason(noria, faulty: str) -> None:
     assert table.code == 1 and "train-2: doing nothing scores 1" in table.out
 
 
+def test_what_fails_now_and_then_is_set_aside_as_flaky(noria, faulty: str) -> None:
+    often = ("tasks", "validate", "--env", faulty, "--split", "train", "--repeats", "3")
+    result = noria(*often, "--json")
+    assert result.code == 1
+    (row,) = json.loads(result.out)["worlds"]
+    assert [item["id"] for item in row["refused"]] == [f"train-{i}" for i in range(1, 6)]  # alike in all repeats
+    assert row["flaky"] == [] and row["repeats"] == 3
+    result = noria(*often, "--set", "tasks=7", "--json")
+    (row,) = json.loads(result.out)["worlds"]
+    assert row["flaky"] == [{"id": "train-6", "reason": "in 1 of 3 repeats the reference scores 0.25: wrong"}]
+    table = noria(*often, "--set", "tasks=7")
+    assert table.code == 1 and "in 1 of 3 repeats" in table.out
+
+
 def test_a_split_that_was_asked_for_must_exist(noria, faulty: str) -> None:
     result = noria("tasks", "validate", "--env", faulty, "--split", "unseen")
     assert result.code == 2 and "split must be train or heldout" in result.err
@@ -127,7 +145,7 @@ def test_a_split_that_was_asked_for_must_exist(noria, faulty: str) -> None:
 
 def test_splits_that_share_content_or_change_are_refused(noria, faulty: str) -> None:
     path = Path(sys.path[0]) / "faulty_pack" / "world.py"
-    path.write_text(WORLD.replace("else 100", "else self.drawn // 2").replace("FAULTS[i % 6]", '"good"'))
+    path.write_text(WORLD.replace("else 100", "else self.drawn // 2").replace("FAULTS[i % 7]", '"good"'))
     result = noria("tasks", "validate", "--env", faulty, "--n", "3", "--json")
     reasons = [item["reason"] for row in json.loads(result.out)["worlds"] for item in row["refused"]]
     assert result.code == 1
