@@ -76,7 +76,9 @@ def _server(config: Config, parent: str) -> Server:
     python = os.path.realpath(sys.executable)
     script = str(SCRIPTS / "_forkserver.py")
     argv = [python, "-s", "-S", "-B", "-P", script, json.dumps(settings)]
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": root, "PYTHONHASHSEED": "0"}
+    # `python3` inside is this very interpreter, whatever stands before it on the user's path.
+    path = f"{os.path.dirname(python)}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    environment = {"PATH": path, "HOME": root, "PYTHONHASHSEED": "0"}
 
     def start() -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE

@@ -1,0 +1,138 @@
+"""The tools of one episode, over its workspace and within its time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from noria.core.errors import PolicyError
+from noria.core.protocols import ExecResult, Workspace
+from noria.core.types import Tool
+from noria.envs.claw.inside import SQL, interpreter
+from noria.tokens.toolbox import Toolbox, Typed, tool
+
+#: Where long observations go.
+SPILLS = ".spill"
+HARNESSES: dict[str, tuple[str, ...]] = {
+    "full": ("sh", "read", "write", "edit", "python", "sql"),
+    "shell": ("sh",),
+}
+
+
+class Bench:
+    """Tools that share a workspace and a budget of seconds.
+
+    The workspace may be replaced by a copy of itself, so tools reach it through here.
+    """
+
+    def __init__(self, workspace: Workspace, command_s: float, budget_s: float, spills: int = 0) -> None:
+        self.workspace, self.command_s, self.budget_s, self.spills = workspace, command_s, budget_s, spills
+
+    def box(self, harness: str) -> Toolbox:
+        """The tools that a task offers."""
+        return Toolbox([self._tools()[name] for name in HARNESSES[harness]])
+
+    def fork(self) -> Bench:
+        """Another bench over a copy of the workspace."""
+        return Bench(self.workspace.fork(), self.command_s, self.budget_s, self.spills)
+
+    def spill(self, text: str) -> str:
+        """Put a text into a file of its own; "" where the disk has no room or something stands in the way."""
+        path = f"{SPILLS}/{self.spills + 1}.txt"
+        try:
+            self.workspace.write(path, text)
+        except PolicyError:
+            return ""
+        self.spills += 1
+        return path
+
+    def _tools(self) -> dict[str, Typed]:
+        found = (
+            tool(self.sh, command="as in sh; the working folder is always the workspace"),
+            tool(self.read, parallel=True, path="relative to the workspace"),
+            tool(self.write, path="relative to the workspace", text="all of it"),
+            tool(self.edit, path="", old="text that stands once in the file", new="what takes its place"),
+            tool(self.python, code="what it prints is shown"),
+            tool(self.sql, db="SQLite file", query="one statement", out="CSV file for the rows, if any"),
+        )
+        return {each.schema.name: each for each in found}
+
+    def sh(self, command: str) -> str:
+        """Run a shell command."""
+        return self._run(["sh", "-c", command])
+
+    def read(self, path: str) -> str:
+        """Show a file."""
+        return self.workspace.read(path).rstrip("\n") or "(empty)"
+
+    def write(self, path: str, text: str) -> str:
+        """Make or replace a file."""
+        self.workspace.write(path, text)
+        return "ok"
+
+    def edit(self, path: str, old: str, new: str) -> str:
+        """Replace a text in a file."""
+        text = self.workspace.read(path)
+        count = text.count(old) if old else 0
+        if count != 1:
+            raise PolicyError(f"old must stand in {path} once: it is there {count} times")
+        self.workspace.write(path, text.replace(old, new))
+        return "ok"
+
+    def python(self, code: str) -> str:
+        """Run Python."""
+        return self._run(interpreter("-c", code))
+
+    def sql(self, db: str, query: str, out: str = "") -> str:
+        """Run SQL on a database."""
+        return self._run(interpreter("-I", "-S", "-c", SQL, db, query, out))
+
+    def _run(self, argv: Sequence[str]) -> str:
+        if self.budget_s <= 0:
+            raise PolicyError("no time is left for commands: give the final answer")
+        limit_s = min(self.command_s, self.budget_s)
+        done = self.workspace.run(argv, limit_s)
+        self.budget_s -= done.seconds
+        return _told(done, limit_s)
+
+
+@cache
+def schemas(harness: str) -> tuple[Tool, ...]:
+    """The tools of a harness as a task shows them."""
+    return Bench(_NONE, 0.0, 0.0).box(harness).schemas
+
+
+class _Nowhere:
+    """A workspace of schemas, which never run."""
+
+    def read(self, path: str) -> str:
+        raise PolicyError("no workspace")
+
+    def write(self, path: str, text: str) -> None:
+        raise PolicyError("no workspace")
+
+    def run(self, argv: Sequence[str], timeout_s: float) -> ExecResult:
+        raise PolicyError("no workspace")
+
+    def fork(self) -> _Nowhere:
+        return self
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+_NONE = _Nowhere()
+
+
+def _told(done: ExecResult, limit_s: float) -> str:
+    """What a command printed, and how it ended where that is not well."""
+    lines = [text.rstrip("\n") for text in (done.stdout, done.stderr) if text.rstrip("\n")]
+    if done.timed_out:
+        lines.append(f"(stopped after {limit_s:g} s)")
+    elif done.killed == "disk":
+        lines.append("(too many or too large files: nothing was kept)")
+    elif done.killed:
+        lines.append(f"(killed: {done.killed})")
+    elif done.code:
+        lines.append(f"(exit {done.code})")
+    return "\n".join(lines) or "ok"

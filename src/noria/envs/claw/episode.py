@@ -1,0 +1,68 @@
+"""One task being worked on in a workspace of its own."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from noria.core.errors import PolicyError, SandboxError
+from noria.core.protocols import Sandbox
+from noria.core.turns import Progress
+from noria.core.types import Observation, Outcome, Task
+from noria.envs.claw.bench import Bench
+from noria.envs.claw.checks import check, fault_of, progress
+from noria.tokens.tool_episode import ToolEpisode
+
+Pay = Literal["all", "share"]
+#: Calls of one message at most.
+_MAX_CALLS = 16
+
+
+class ClawEpisode(ToolEpisode):
+    """A workspace, the tools over it, and the final answer once it is given; a message without calls is that."""
+
+    def __init__(self, task: Task, sandbox: Sandbox, bench: Bench, pay: Pay) -> None:
+        super().__init__(bench.box(task.data["harness"]))
+        self._task, self._sandbox, self.bench, self._pay = task, sandbox, bench, pay
+
+    def act(self, message: str) -> Observation:
+        """Do what a message asks for.
+
+        Raises:
+            SandboxError: a command could not be run, so nothing is known about it.
+            IllegalTransition: the episode is over.
+        """
+        if message.count("<call") > _MAX_CALLS:
+            return Observation(f"error: at most {_MAX_CALLS} calls in one message")
+        return super().act(message)
+
+    def grade(self) -> Outcome:
+        """1 if every line of the check-list holds, or the weighted share of its goals; each line is a part.
+
+        All processes of the agent are dead by now: each ended with the command that started it.
+        """
+        items = self._task.data["checks"]
+        try:
+            found = check(items, self.bench.workspace, self._sandbox, self.answer)
+        except SandboxError as fault:
+            return Outcome.unknown(f"sandbox: {fault}")
+        except PolicyError as fault:
+            return Outcome(0.0, {"progress": 0.0}, str(fault))
+        share = progress(items, found)
+        parts = {"progress": share} | {item["name"]: each.share for item, each in zip(items, found, strict=True)}
+        done = all(each.share == 1.0 for each in found)
+        reward = share if self._pay == "share" else float(done)
+        return Outcome(reward, parts, fault_of(items, found))
+
+    def spill(self, text: str) -> str:
+        """Put a long observation into a file that no check looks at; its path."""
+        return self.bench.spill(text)
+
+    def fork(self) -> ClawEpisode:
+        """An independent episode in the same state, over a copy of the workspace."""
+        other = ClawEpisode(self._task, self._sandbox, self.bench.fork(), self._pay)
+        other.progress, other.answer, other.ended = Progress(self.progress.state), self.answer, self.ended
+        return other
+
+    def close(self) -> None:
+        """Give the workspace back."""
+        self.bench.workspace.close()
