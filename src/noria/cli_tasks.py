@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from noria import cli_worlds
+from noria import cli_formats, cli_worlds
 from noria.cli_make import make_domains
 from noria.core import registry
 from noria.core.codec import to_json, write_jsonl
@@ -22,6 +22,8 @@ from noria.core.types import Task
 SHOWN = 20
 
 app = typer.Typer(no_args_is_help=True, help="Prove, list, write and show the tasks of worlds.")
+app.command(name="import")(cli_formats.import_tasks)
+app.command(name="export")(cli_formats.export_tasks)
 
 Env = Annotated[str, typer.Option("--env", help="World, see `noria list envs`.")]
 Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same tasks.")]

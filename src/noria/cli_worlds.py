@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol, cast
 from noria.core import registry
 from noria.core.errors import UserError, boundary
 from noria.core.proofs import Guarded
-from noria.core.protocols import Sandbox, TestReport, Workspace, World
+from noria.core.protocols import Sandbox, Shape, Shaping, TestReport, Workspace, World
 from noria.core.recipe import Recipe, of_world
 from noria.core.recipe_tables import EnvTable, SandboxTable
 from noria.core.registry import nearest
@@ -47,6 +47,15 @@ class LazySandbox:
 
     def test(self, files: Mapping[str, str], test_path: str, timeout_s: float) -> TestReport:
         return self._sandbox().test(files, test_path, timeout_s)
+
+    def shaped(self, shape: Shape) -> Sandbox:
+        started = self._sandbox()
+        if not isinstance(started, Shaping):
+            raise UserError(
+                f"[sandbox] type must be one that shows folders at paths of their own: got {self._table.type!r}, "
+                'which cannot - use "bwrap"'
+            )
+        return started.shaped(shape)
 
     def close(self) -> None:
         if self._started:

@@ -60,6 +60,27 @@ class Sandbox(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a task asks of a sandbox beyond its own settings.
+
+    links       absolute path -> folder of the workspace that is seen there; pairs, ordered by path
+    memory_mb   memory of a request, 0 = the sandbox's own; never more than that
+    disk_mb     size of the workspace, likewise
+    """
+
+    links: tuple[tuple[str, str], ...] = ()
+    memory_mb: int = 0
+    disk_mb: int = 0
+
+
+@runtime_checkable
+class Shaping(Protocol):
+    """A sandbox that can be had in another shape: `shaped` returns one of the same kind, owned by the caller."""
+
+    def shaped(self, shape: Shape) -> Sandbox: ...
+
+
 class Episode(Protocol):
     """One task being worked on. The transition and the scorer share this object's state."""
 

@@ -91,8 +91,10 @@ def refused(said: str) -> UserError:
     return UserError(_advice(f"it does not start here: {said}"))
 
 
-def plan(label: str, readonly: Sequence[str]) -> Plan:
+def plan(label: str, readonly: Sequence[str], free: Sequence[str] = ()) -> Plan:
     """Decide user, program and mounts. As root makes one empty folder `label`… to mount on.
+
+    `free` are paths at which nothing of the host may be shown.
 
     Raises UserError when bubblewrap or, for root, unshare, mount or setpriv is missing.
     """
@@ -108,6 +110,10 @@ def plan(label: str, readonly: Sequence[str]) -> Plan:
     for path in binds:
         if path.split("/")[1] in ("tmp", "dev", "proc", "workspace"):
             raise UserError(f"the sandbox has its own /tmp, /dev, /proc and /workspace: it can't show {path}")
+    for path in free:
+        taken = [each for each in binds if each == path or each.startswith(path + "/")]
+        if taken or (path in _SYSTEM and os.path.isdir(path)):
+            raise UserError(f"the sandbox can't show a task's files at {path}: there lies {(taken or [path])[0]}")
     if os.geteuid() != 0:
         return Plan(program, None, "", {}, binds)
     for tool in ("unshare", "mount", "setpriv"):
@@ -166,9 +172,17 @@ def _private_uid() -> int:
 
 
 def bwrap_argv(
-    plan_: Plan, disk_mb: int, command: Sequence[str], data: Mapping[str, int], rules: int | None
+    plan_: Plan,
+    disk_mb: int,
+    command: Sequence[str],
+    data: Mapping[str, int],
+    rules: int | None,
+    links: Sequence[tuple[str, str]] = (),
 ) -> list[str]:
-    """Arguments of bubblewrap. `data`: file inside -> descriptor to copy it from; `rules`: call filter."""
+    """Arguments of bubblewrap. `data`: file inside -> descriptor to copy it from; `rules`: call filter.
+
+    `links`: absolute path -> folder of the workspace that is seen there.
+    """
     argv = [f"{plan_.stage}/{Path(plan_.program).name}" if plan_.copied else plan_.program]
     argv += ["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     argv += ["--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox"]
@@ -188,6 +202,8 @@ def bwrap_argv(
     size = str(disk_mb << 20)
     argv += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm"]
     argv += ["--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", ROOT]
+    for path, folder in links:
+        argv += ["--symlink", f"{ROOT}/{folder}", path]
     # bubblewrap's own root and /dev are writable file systems without a limit: close them.
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", ROOT, "--clearenv"]
     for name, value in {
@@ -217,10 +233,17 @@ def outer_argv(plan_: Plan, procs: Sequence[str], argv: Sequence[str]) -> list[s
     return [*start, *words, "--", *drop, "--", *argv]
 
 
-def start(plan_: Plan, procs: Sequence[str], disk_mb: int, command: Sequence[str]) -> subprocess.Popen[bytes]:
+def start(
+    plan_: Plan,
+    procs: Sequence[str],
+    disk_mb: int,
+    command: Sequence[str],
+    scripts: Sequence[str] = _SCRIPT_NAMES,
+    links: Sequence[tuple[str, str]] = (),
+) -> subprocess.Popen[bytes]:
     """Start `command` in bubblewrap with pipes. The descriptors are made per start: they have an offset."""
     data = {path: _memory_file(text.encode()) for path, text in _ETC.items()}
-    data |= {f"{INSIDE}/{name}": _memory_file((SCRIPTS / name).read_bytes()) for name in _SCRIPT_NAMES}
+    data |= {f"{INSIDE}/{name}": _memory_file((SCRIPTS / name).read_bytes()) for name in scripts}
     filter_ = _seccomp.program()
     rules = _memory_file(filter_) if filter_ is not None else None
     descriptors = [*data.values()] + ([rules] if rules is not None else [])
@@ -228,7 +251,7 @@ def start(plan_: Plan, procs: Sequence[str], disk_mb: int, command: Sequence[str
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin"}
         if plan_.copied:
             environment["LD_LIBRARY_PATH"] = plan_.stage
-        argv = outer_argv(plan_, procs, bwrap_argv(plan_, disk_mb, command, data, rules))
+        argv = outer_argv(plan_, procs, bwrap_argv(plan_, disk_mb, command, data, rules, links))
         pipe = subprocess.PIPE
         return subprocess.Popen(
             argv,

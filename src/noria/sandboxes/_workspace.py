@@ -14,6 +14,7 @@ from noria.core.protocols import ExecResult, TestReport
 from noria.sandboxes._client import Entry, Pool, pack, unpack
 
 MAX_PATH = 1000
+PAGE = 4096
 #: What the server says about the tests of a process that got SIGKILL.
 KILLED = "killed by signal 9"
 
@@ -46,15 +47,18 @@ def put(entries: dict[str, Entry], path: str, entry: Entry, disk_mb: int) -> Non
             raise PolicyError(f"cannot write {path!r}: {above!r} is not a folder")
     if path not in entries and any(other.startswith(path + "/") for other in entries):
         raise PolicyError(f"cannot write {path!r}: it is a folder")
-    old = len(entries[path].data) if path in entries else 0
-    if sum(len(other.data) for other in entries.values()) - old + len(entry.data) > disk_mb << 20:
+    old = _size(entries[path]) if path in entries else 0
+    if sum(_size(other) for other in entries.values()) - old + _size(entry) > disk_mb << 20:
         raise PolicyError(f"the workspace is full: at most {disk_mb} MiB")
     entries[path] = entry
 
 
-def run_test(
-    pool: Pool, files: Mapping[str, str], test_path: str, timeout_s: float, disk_mb: int
-) -> TestReport:
+def _size(entry: Entry) -> int:
+    """Bytes that a file takes in memory: whole pages."""
+    return -(-len(entry.data) // PAGE) * PAGE
+
+
+def run_test(pool: Pool, files: Mapping[str, str], test_path: str, timeout_s: float, disk_mb: int) -> TestReport:
     """`Sandbox.test` over a pool. Raises SandboxError for its own faults, PolicyError for bad paths."""
     entries, payload = pack(table(files, disk_mb))
     path = clean(test_path)

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from noria.core.config import Checked
 from noria.core.errors import SandboxError, UserError
-from noria.core.protocols import TestReport
+from noria.core.protocols import Shape, TestReport
 from noria.sandboxes import _cgroup, _jail
 from noria.sandboxes._client import Pool, Server
 from noria.sandboxes._workspace import MemoryWorkspace, run_test, table
@@ -50,13 +50,13 @@ class Config(Checked):
 class BwrapSandbox:
     """The `Sandbox` protocol over bubblewrap. Raises UserError where the host does not allow it."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, links: tuple[tuple[str, str], ...] = ()) -> None:
         self._config = config
         label = _label()
-        plan = _jail.plan(f"{label}{os.getpid()}-", config.readonly)
+        plan = _jail.plan(f"{label}{os.getpid()}-", config.readonly, [path for path, _ in links])
         above = _cgroup.usable(f"{label}{os.getpid()}-{next(_numbers)}")
         _sweep(label, above)
-        self._pool = Pool(partial(_server, config, plan, above), config.servers)
+        self._pool = Pool(partial(_server, config, plan, above, links), config.servers)
         self._finish = weakref.finalize(self, _clear, self._pool, plan.stage, os.getpid())
         try:
             self._pool.warm()
@@ -74,6 +74,14 @@ class BwrapSandbox:
         limit_s = min(timeout_s, self._config.timeout_s)
         return run_test(self._pool, files, test_path, limit_s, self._config.disk_mb)
 
+    def shaped(self, shape: Shape) -> BwrapSandbox:
+        """A further sandbox of this kind, to be closed by the caller. Raises UserError for a path that is taken."""
+        lower = {
+            "memory_mb": max(64, min(shape.memory_mb or self._config.memory_mb, self._config.memory_mb)),
+            "disk_mb": min(shape.disk_mb or self._config.disk_mb, self._config.disk_mb),
+        }
+        return BwrapSandbox(self._config.model_copy(update=lower), shape.links)
+
     def close(self) -> None:
         """Kill everything that runs inside and remove what was made outside. Idempotent."""
         self._finish()
@@ -84,7 +92,9 @@ def _label() -> str:
     return f"noria-{Path('/proc/self/ns/pid').stat().st_ino}-"
 
 
-def _server(config: Config, plan: _jail.Plan, above: tuple[Path, ...]) -> Server:
+def _server(
+    config: Config, plan: _jail.Plan, above: tuple[Path, ...], links: tuple[tuple[str, str], ...]
+) -> Server:
     cage = None
     if above:
         name = f"{_label()}{os.getpid()}-{next(_numbers)}"
@@ -104,7 +114,7 @@ def _server(config: Config, plan: _jail.Plan, above: tuple[Path, ...]) -> Server
     }
     python = os.path.realpath(sys.executable)
     command = [python, "-s", "-S", "-B", "-P", f"{_jail.INSIDE}/_forkserver.py", json.dumps(settings)]
-    start = partial(_jail.start, plan, cage.procs if cage is not None else [], config.disk_mb, command)
+    start = partial(_jail.start, plan, cage.procs if cage is not None else [], config.disk_mb, command, links=links)
     return Server(start, cage)
 
 
