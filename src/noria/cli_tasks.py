@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -12,16 +11,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from noria import cli_formats, cli_worlds
-from noria.cli_make import make_domains
+from noria import cli_formats, cli_stream, cli_worlds
 from noria.core import registry
-from noria.core.codec import to_json, write_jsonl
+from noria.core.codec import to_json
 from noria.core.errors import UserError
 from noria.core.types import Task
 
 SHOWN = 20
 
 app = typer.Typer(no_args_is_help=True, help="Prove, list, write and show the tasks of worlds.")
+app.command()(cli_stream.make)
+app.command()(cli_stream.prune)
 app.command(name="import")(cli_formats.import_tasks)
 app.command(name="export")(cli_formats.export_tasks)
 
@@ -87,41 +87,6 @@ def list_tasks(
         for task in cli_worlds.draw(world, split, n, seed):
             table.add_row(task.id, Text(task.prompt))
     Console().print(table)
-
-
-@app.command()
-def make(
-    out: Annotated[Path, typer.Option("--out", help="JSONL file to write, one task per line; with WORLD, a folder.")],
-    world: Annotated[
-        str | None, typer.Argument(metavar="[WORLD]", help="World that makes domains, as tooluse; else use --env.")
-    ] = None,
-    env: Annotated[str | None, typer.Option("--env", help="World, see `noria list envs`.")] = None,
-    n: Annotated[int, typer.Option("--n", min=1)] = 256,
-    domains: Annotated[int, typer.Option("--domains", min=1, max=10_000, help="With WORLD: how many.")] = 200,
-    seed: Seed = 0,
-    split: OneSplit = "train",
-    options: Options = None,
-    sandbox: Sandbox = "bwrap",
-    as_json: AsJson = False,
-) -> None:
-    """Write tasks to a JSONL file; or make a world's domains, tested in the sandbox, into a folder.
-
-    Called again for the same folder, the second form goes on where it was stopped or killed.
-
-    Example: noria tasks make --env ledger --n 1000 --out ledger.jsonl
-    Example: noria tasks make tooluse --domains 200 --out domains --seed 0
-    """
-    if not out.parent.is_dir():
-        raise UserError(f"--out must lie in an existing folder: got {str(out)!r} - make {str(out.parent)!r} first")
-    if (world is None) == (env is None):
-        raise UserError("make must be told one world: got both or none - give WORLD to make domains, --env for tasks")
-    if world is not None:
-        make_domains(world, out, domains, seed, sandbox, as_json)
-        return
-    assert env is not None
-    with cli_worlds.opened(env, options=options or ()) as opened:
-        count = write_jsonl(out, cli_worlds.draw(opened, split, n, seed))
-    print(json.dumps({"tasks": count, "file": str(out)}) if as_json else f"{count} tasks in {out}")
 
 
 @app.command()

@@ -1,0 +1,212 @@
+"""`noria tasks make` and `noria tasks prune`: tasks as streams that go on where they were stopped."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from noria import cli_worlds
+from noria.cli_make import make_domains
+from noria.core.disk import roomy
+from noria.core.errors import UserError
+from noria.core.recipe import of_world
+from noria.core.recipe_phases import Difficulty
+from noria.core.seeds import derive
+from noria.core.types import Outcome, Split, Task
+from noria.stages import prune as pruning
+from noria.stages.growing import tasks_from
+from noria.stages.taskstream import Wanted, grow
+
+GO_ON = "call the command again: it goes on"
+
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same tasks.")]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Option of the world, as path=…; may be repeated."),
+]
+Sandbox = Annotated[str, typer.Option(help="Where code of tasks runs; process is NOT isolated.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def make(
+    out: Annotated[Path, typer.Option("--out", help="JSONL file to write, one task per line; for domains, a folder.")],
+    world: Annotated[str | None, typer.Argument(metavar="[WORLD]", help="World, see `noria list envs`.")] = None,
+    env: Annotated[str | None, typer.Option("--env", help="The same as WORLD.")] = None,
+    n: Annotated[int | None, typer.Option("--n", min=1, max=10**8, help="Tasks to keep. Default: 256.")] = None,
+    dedup: Annotated[
+        float | None, typer.Option("--dedup", help="Drop near duplicates: Jaccard likeness from which on, as 0.8.")
+    ] = None,
+    compared: Annotated[str, typer.Option("--compared", help="What is compared: content or prompt.")] = "content",
+    proved: Annotated[bool, typer.Option("--proved", help="Keep only tasks that prove themselves.")] = False,
+    domains: Annotated[
+        int | None, typer.Option("--domains", min=1, max=10_000, help="Make so many domains of WORLD, not tasks.")
+    ] = None,
+    seed: Seed = 0,
+    split: Annotated[str, typer.Option("--split", help="train, heldout or unseen.")] = "train",
+    options: Options = None,
+    sandbox: Sandbox = "bwrap",
+    as_json: AsJson = False,
+) -> None:
+    """Write distinct tasks of a world to a JSONL file; or make a world's domains, tested in the sandbox, into a folder.
+
+    Both go on where they were stopped or killed when they are called again; a greater --n goes on, too.
+
+    Example: noria tasks make ledger --n 1000 --out ledger.jsonl
+    Example: noria tasks make instructions --n 100000 --dedup 0.8 --out tasks.jsonl
+    Example: noria tasks make tooluse --domains 200 --out domains --seed 0
+    """
+    if not out.parent.is_dir():
+        raise UserError(f"--out must lie in an existing folder: got {str(out)!r} - make {str(out.parent)!r} first")
+    if (world is None) == (env is None):
+        raise UserError("make must be told one world: got both or none - give WORLD or --env")
+    name = world or env or ""
+    if domains is not None:
+        if n is not None or dedup is not None:
+            raise UserError("--domains must stand alone: got it with --n or --dedup - make the domains first")
+        make_domains(name, out, domains, seed, sandbox, as_json)
+        return
+    if compared not in ("content", "prompt"):
+        raise UserError(f"--compared must be content or prompt: got {compared!r}")
+    if split not in ("train", "heldout", "unseen"):
+        raise UserError(f"--split must be train, heldout or unseen: got {split!r}")
+    identity = " ".join([name, *sorted(options or [])])
+    what = cast(Literal["content", "prompt"], compared)
+    wanted = Wanted(identity, cast(Split, split), seed, n or 256, dedup, what, proved=proved)
+    started = time.monotonic()
+    with (
+        cli_worlds.opened(name, sandbox, options or ()) as opened,
+        _bar(f"{name} {split}", wanted.n, out, as_json) as advance,
+    ):
+        check = (lambda task: _refusal(opened, task)) if proved else (lambda task: "")
+        report = grow(opened, out, wanted, check, advance)
+    _print(report | {"seconds": round(time.monotonic() - started, 1)}, as_json)
+    if report["used_up"]:
+        raise UserError(
+            f"--n must be at most what the world holds: got {wanted.n}, found {report['tasks']} new ones, then none in "
+            f"{report['drawn']} draws - ask for fewer, raise --dedup, or widen the world's options by --set"
+        )
+
+
+def prune(
+    tasks: Annotated[Path, typer.Argument(metavar="TASKS", help="JSONL file of noria tasks make.")],
+    out: Annotated[Path, typer.Option("--out", help="JSONL file for the tasks that are kept.")],
+    env: Annotated[str, typer.Option("--env", help="World of the tasks, see `noria list envs`.")],
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="Who plays: a checkpoint, as in noria eval. Default: scripted habits."),
+    ] = None,
+    strategy: Annotated[
+        str | None, typer.Option("--strategy", help="The one habit that plays. Default: all, by their weights.")
+    ] = None,
+    rollouts: Annotated[int, typer.Option("--rollouts", min=2, max=1024, help="Of each task.")] = 8,
+    low: Annotated[float, typer.Option("--low", min=0, max=1, help="Least pass rate that is kept.")] = 0.1,
+    high: Annotated[float, typer.Option("--high", min=0, max=1, help="Greatest pass rate that is kept.")] = 0.9,
+    seed: Seed = 0,
+    options: Options = None,
+    sandbox: Sandbox = "bwrap",
+    as_json: AsJson = False,
+) -> None:
+    """Keep the tasks that a policy solves sometimes: pass_rate@8 in a band. Goes on where it was stopped or killed.
+
+    Beside --out, FILE.rates has the pass rate of every task.
+
+    Example: noria tasks prune tasks.jsonl --env instructions --model builtin:tiny --out moderate.jsonl
+    """
+    if not out.parent.is_dir():
+        raise UserError(f"--out must lie in an existing folder: got {str(out)!r} - make {str(out.parent)!r} first")
+    if model is not None and strategy is not None:
+        raise UserError("--strategy must stand without --model: got both - choose who plays")
+    if low > high:
+        raise UserError(f"--low must be at most --high: got {low:g} and {high:g} - exchange them")
+    band = Difficulty(rollouts=rollouts, low=low, high=high)
+    settings = {"world": " ".join([env, *sorted(options or [])]), "model": model, "strategy": strategy, "seed": seed}
+    total = sum(1 for _ in tasks_from(tasks, 0)) if tasks.is_file() else 0
+    started = time.monotonic()
+    with (
+        _policy(env, model, strategy, band, seed, options or (), sandbox) as roll,
+        _bar(f"{env} pass_rate@{rollouts}", total, out, as_json) as advance,
+    ):
+        report = pruning.prune(tasks, out, band, settings, roll, advance)
+    _print(report | {"seconds": round(time.monotonic() - started, 1)}, as_json)
+
+
+def _refusal(world: cli_worlds.ProvableWorld, task: Task) -> str:
+    return "; ".join(refusal.reason for refusal in cli_worlds.prove(world, [task]))
+
+
+@contextmanager
+def _policy(
+    env: str, model: str | None, strategy: str | None, band: Difficulty, seed: int, options: Sequence[str], sandbox: str
+) -> Iterator[pruning.Roll]:
+    if model is None:
+        with cli_worlds.opened(env, sandbox, options) as world:
+            yield pruning.by_habits(world, band.rollouts, seed, strategy)
+        return
+    with _by_model(env, model, band.rollouts, seed, options, sandbox) as roll:
+        yield roll
+
+
+@contextmanager
+def _by_model(
+    env: str, model: str, rollouts: int, seed: int, options: Sequence[str], sandbox: str
+) -> Iterator[pruning.Roll]:
+    """Rollouts of a checkpoint, as `noria eval` makes them: at the temperature and within the limits of training."""
+    from noria.cli_serve import find_model
+    from noria.models.weights import read
+    from noria.stages.roller import Job, Limits
+    from noria.stages.worker import Pool
+
+    table = env.rpartition(".")[2]
+    recipe = of_world(env, [f"sandbox.type={sandbox}", *(f"env.{table}.{option}" for option in options)])
+    folder = find_model(model)
+    pool = Pool(recipe, folder)
+    try:
+        pool.load(read(folder), 0, recipe.rollout.temperature, Limits.of(recipe.rollout))
+
+        def roll(tasks: Sequence[Task]) -> list[list[Outcome]]:
+            jobs = [Job(f"{t.id}/prune/{k}", t, derive(seed, "prune", t.id, k)) for t in tasks for k in range(rollouts)]
+            found: dict[str, list[Outcome]] = {task.id: [] for task in tasks}
+            for trajectory in pool.run(jobs):
+                found[trajectory.task.id].append(trajectory.outcome)
+            return [found[task.id] for task in tasks]
+
+        yield roll
+    finally:
+        pool.close()
+
+
+@contextmanager
+def _bar(name: str, total: int, out: Path, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar, and one message each for a full disk and for Ctrl-C."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    try:
+        with (
+            roomy(out.parent, GO_ON),
+            Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress,
+        ):
+            bar = progress.add_task(name, total=total)
+            yield lambda done: progress.update(bar, completed=done)
+    except KeyboardInterrupt:
+        console.print(Text(f"stopped; {GO_ON}"))
+        raise SystemExit(130) from None
+
+
+def _print(report: Mapping[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(report, indent=1))
+        return
+    dropped = ", ".join(f"{count} {reason}" for reason, count in report["dropped"].items() if count)
+    seen = report.get("drawn", report.get("measured"))
+    print(
+        f"{report['tasks']} tasks in {report['file']}, of {seen}; dropped: {dropped or 'none'}; {report['seconds']} s"
+    )
