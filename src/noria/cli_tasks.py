@@ -20,6 +20,7 @@ from noria.core.types import Task
 SHOWN = 20
 
 app = typer.Typer(no_args_is_help=True, help="Prove, list, write and show the tasks of worlds.")
+app.command()(cli_grading.types)
 app.command()(cli_stream.make)
 app.command()(cli_stream.prune)
 app.command(name="import")(cli_formats.import_tasks)

@@ -4,7 +4,7 @@ A grader is a file of this folder with
 
     Config      its settings (`Checked`); every field has a default or `examples`
     Spec        what `Case.spec` must hold (`Checked`)
-    NEEDS       names of what it cannot do without: "sandbox", "judge"; () for none
+    NEEDS       names of what it cannot do without: "sandbox", "judge", "children"; () for none
     EXAMPLES    right and wrong work, with which the contract tests hold it to its word
     build       (config, given) -> Grader
 
@@ -23,6 +23,7 @@ from noria.core.config import Checked
 from noria.core.errors import UserError
 from noria.core.protocols import Sandbox
 from noria.core.types import Message, Outcome
+from noria.graders._children import Children
 
 S = TypeVar("S", bound=Checked)
 
@@ -63,10 +64,11 @@ class Judge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What graders may use and do not own: whoever made it closes it."""
+    """What graders may use and do not own: whoever made it closes it. `children` run what can hang."""
 
     sandbox: Sandbox | None = None
     judge: Judge | None = None
+    children: Children | None = None
 
 
 class Grader(Protocol):
@@ -144,3 +146,10 @@ def need_judge(given: Given, grader: str) -> Judge:
     if given.judge is None:
         raise UserError(f"grader {grader!r} must be given a judge: got none - set judge to a model on a server")
     return given.judge
+
+
+def need_children(given: Given, grader: str) -> Children:
+    """The child processes. Raises UserError where none were given."""
+    if given.children is None:
+        raise UserError(f"grader {grader!r} must be given child processes: got none - build it through a router")
+    return given.children

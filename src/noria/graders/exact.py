@@ -22,10 +22,10 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 class Config(Checked):
     """Which differences mean nothing."""
 
-    ignore_spaces: bool = Field(True, description="spaces around, and how many stand between words")
-    ignore_case: bool = Field(False, description="capital and small letters")
-    ignore_punctuation: bool = Field(False, description="every character of Unicode's punctuation classes")
-    ignore_articles: bool = Field(False, description="the words a, an and the")
+    ignore_spaces: bool = Field(default=True, description="spaces around, and how many stand between words")
+    ignore_case: bool = Field(default=False, description="capital and small letters")
+    ignore_punctuation: bool = Field(default=False, description="every character of Unicode's punctuation classes")
+    ignore_articles: bool = Field(default=False, description="the words a, an and the")
 
 
 class Spec(Checked):

@@ -1,0 +1,1 @@
+"""Graders for tests of the router."""
