@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from noria.bases.advice import MALFORMED, act
 from noria.bases.turn import kind_of_first
@@ -15,6 +16,7 @@ from noria.core.errors import UserError
 from noria.core.protocols import Episode, Policy
 from noria.core.types import Message, Split, Task
 
+T = TypeVar("T")
 REFERENCE, SILENT, TALK = "reference", "silent", "talk"
 CALL = "call"
 _ADVICE: Mapping[str, tuple[str, ...]] = {
@@ -78,8 +80,8 @@ def recited(messages: Sequence[str]) -> Policy:
     return say
 
 
-def taken(tasks: Sequence[Task], n: int, what: str) -> list[Task]:
+def taken(there: Sequence[T], n: int, what: str) -> list[T]:
     """The first `n`. Raises UserError: there are fewer; `what` names them."""
-    if n > len(tasks):
-        raise UserError(f"tasks must be at most {len(tasks)} of {what}: got {n} - ask for fewer")
-    return list(tasks[:n])
+    if n > len(there):
+        raise UserError(f"tasks must be at most {len(there)} of {what}: got {n} - ask for fewer")
+    return list(there[:n])

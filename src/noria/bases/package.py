@@ -93,15 +93,20 @@ class Package:
         Raises:
             UserError: it cannot be imported, or another package of this name was imported before.
         """
-        if str(self.root) not in sys.path:
-            sys.path.append(str(self.root))
+        root = str(self.root)
+        sys.path.append(root)
         try:
-            return importlib.import_module(f"{self.name}.{name}")
+            found = importlib.import_module(f"{self.name}.{name}")
         except ImportError as fault:
             raise UserError(
                 f"{self._field} leads to {self.name}, whose module {name} cannot be imported: {fault} - "
                 "install what it needs"
             ) from fault
+        finally:
+            sys.path.remove(root)
+        if not str(found.__file__).startswith(root):
+            raise UserError(f"{self._field} must lead to one {self.name}: another is in use, {found.__file__}")
+        return found
 
     def close(self) -> None:
         """Let the wheel go."""
