@@ -200,11 +200,14 @@ def test_a_wrong_message_is_told_what_to_do_and_changes_nothing(world: MicroSwe,
     assert not episode.act(message).done and episode.text == task.data["app"]
 
 
-def test_calls_before_the_faulty_one_count(world: MicroSwe) -> None:
+def test_a_faulty_call_costs_its_neighbours_nothing(world: MicroSwe) -> None:
     task = clamp_task(world)
     episode = world.open(task)
-    seen = episode.act(mended(task) + say(99, "b") + render_call("submit"))
-    assert seen.text == "ok\nerror: no line 99" and not seen.done
+    seen = episode.act(mended(task) + say(99, "b") + '<call name="test"' + render_call("test"))
+    assert seen.text.split("\n")[:2] == ["ok", "error: no line 99"] and not seen.done
+    assert seen.text.split("\n")[2].startswith("error: malformed call") and seen.text.endswith("\npass 4/4")
+    seen = episode.act(say(99, "b") + render_call("submit"))
+    assert seen.text == "error: no line 99\nsubmitted" and seen.done
     assert episode.grade().reward == 1.0
 
 

@@ -60,6 +60,8 @@ def check_use(phase: Sampled) -> None:
             )
         once[slot] = name
         _unit(phase, name, module)
+        if said("signals", module, "READS_OUTCOMES"):
+            _alone(phase, name)
         if slot == "weight" and said("signals", module, "FAMILY") == "rl" and distils and not rewards:
             raise ValueError(
                 f'use.{name} weighs reinforcement, which signal = "{phase.signal}" has not - remove it'  # type: ignore[attr-defined]
@@ -177,6 +179,20 @@ def _unit(phase: Sampled, name: str, module: str) -> None:
     if said("signals", advantage, "RESCALES"):
         raise ValueError(
             f"use.{name} credits turns in units of the reward, which {advantage!r} rescales - use group_mean or rloo"
+        )
+
+
+def _alone(phase: Sampled, name: str) -> None:
+    """Raises ValueError where another reward too takes what it is given for the verifier's own.
+
+    Of HMPO and the two-stage curriculum, whichever came second would undo the first: HMPO pays nothing for progress,
+    the first stage pays nothing for shortness, and what HMPO pays is below the 1 by which the curriculum counts.
+    """
+    reads = [key for key, table in phase.use.items() if said("signals", table.module(key), "READS_OUTCOMES")]
+    if reads[0] != name:
+        raise ValueError(
+            f"use.{reads[0]} and use.{name} both read the verifier's own reward, and each would undo the other - "
+            "remove one, or use them in two phases one after the other"
         )
 
 

@@ -13,6 +13,8 @@ from noria.signals.base import Played, SignalConfig, flat, known
 
 SLOT = "reward"
 SOURCE = "HMPO, eq. 4 of the MOPD report"
+#: A phase has one such reward: a second one would read what this one paid.
+READS_OUTCOMES = True
 
 
 class Config(SignalConfig):
@@ -78,7 +80,7 @@ class Hmpo:
             drop=not spans,
         )
 
-    needs_reference, reads_outcomes = False, True
+    needs_reference, reads_outcomes = False, READS_OUTCOMES
 
     def shape(self, rewards: Sequence[float | None], group: Sequence[Played]) -> list[float | None]:
         """The same as a group reward; a group without a correct rollout becomes unknown, so that it is dropped."""

@@ -12,6 +12,8 @@ from noria.signals.base import VALIDATED, Played, SignalConfig, met
 
 SLOT = "reward"
 SOURCE = "MOPD report, two-stage curriculum (threshold not stated)"
+#: A phase has one such reward: a second one would read what this one paid.
+READS_OUTCOMES = True
 
 
 class Config(SignalConfig):
@@ -41,7 +43,7 @@ class Config(SignalConfig):
 class TwoStage:
     """Built group reward. `latched` says whether the second stage has begun."""
 
-    needs_reference, reads_outcomes = False, True
+    needs_reference, reads_outcomes = False, READS_OUTCOMES
 
     def __init__(self, config: Config) -> None:
         self.config = config

@@ -37,6 +37,7 @@ from noria.signals.base import (
 from noria.signals.tis import Config as TisConfig
 from noria.signals.tis import Tis
 from noria.sources.base import Given, TaskSource
+from noria.stages import rows as rows_of
 from noria.stages.learning import Learner
 from noria.stages.roller import Job
 from noria.trainers.entropy import entropies
@@ -119,12 +120,13 @@ class Hooks:
         `own` is the family ("rl" or "opd") that the rows' own streams belong to.
         """
         gaps = [np.abs(row.logp_old - row.logp_mu)[row.mask] for row in rows]
-        for row in rows:
-            tokens = Tokens(row.mask, row.roles, row.logp_mu, row.logp_old, row.spans)
+        for branches in rows_of.rollouts(rows):
+            tokens = rows_of.tokens_of(branches)
             factors = [] if self.tis is None else [("", self.tis.weigh(tokens))]
             factors += [(weight.family, weight.weigh(tokens)) for weight in self.weights if not _compares(weight)]
             for family, factor in factors:
-                _multiply(row, family, own, np.where(row.mask, factor, 0.0))
+                for row, part in zip(branches, rows_of.cut(factor, branches), strict=True):
+                    _multiply(row, family, own, np.where(row.mask, part, 0.0))
         for weight in filter(_compares, self.weights):
             self._weigh_batch(weight, rows, own)
         every = np.concatenate(gaps) if gaps else np.zeros(1)

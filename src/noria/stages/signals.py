@@ -7,6 +7,7 @@ Each class here fills one slot of the training loop (`stages.loop`), which knows
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -156,7 +157,18 @@ class GroupAdvantage:
     def rows(self, group: int, rollouts: Sequence[Trajectory]) -> list[Row]:
         pairs = zip(rollouts, self.advantages(rollouts), strict=True)
         known = [(t, partial(self.row, group=group, advantage=a)) for t, a in pairs if a is not None]
-        return rows_of.kept([row for t, make in known for row in rows_of.by_branch(t, make)])
+        return rows_of.kept([row for t, make in known for row in self.credited(rows_of.by_branch(t, make))])
+
+    def credited(self, branches: list[Row]) -> list[Row]:
+        """The rows of one rollout, key actions weighed against all that it said, not against one branch alone."""
+        if len(branches) > 1:
+            tokens = rows_of.tokens_of(branches)
+            for row, weight in zip(branches, rows_of.cut(self.credit.weigh(tokens), branches), strict=True):
+                if "rl" in row.channels:
+                    row.channels["rl"] = replace(row.channels["rl"], weight=weight)
+                elif not row.channels:
+                    row.weight = weight
+        return branches
 
     def row(self, trajectory: Trajectory, group: int, advantage: float, route: int = 0) -> Row:
         """The row of one rollout with its advantage and its credit."""
@@ -239,7 +251,7 @@ class Joint:
             return self.opd.rows(group, rollouts)
         out: list[Row] = []
         for trajectory, advantage in zip(rollouts, self.rl.advantages(rollouts), strict=True):
-            out += rows_of.by_branch(trajectory, partial(self._row, group=group, advantage=advantage))
+            out += self.rl.credited(rows_of.by_branch(trajectory, partial(self._row, group=group, advantage=advantage)))
         return rows_of.kept(out)
 
     def _row(self, trajectory: Trajectory, group: int, advantage: float | None) -> Row:

@@ -6,7 +6,7 @@ weak ─► sft ─► experts (one per world, from sft) ─► distill (from sf
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count
 from pathlib import Path
@@ -183,9 +183,9 @@ def fine_tune(keeper: Keeper, seed: int, trainer: Learner, rows: Sequence[Row], 
     if (state := keeper.resume()) is not None:
         trainer.restore(state["trainer"])
         first = state["step"]
-    batches = _batches(rows, phase.tokens_per_step, derive(seed, label))
+    stream = batches(rows, phase.tokens_per_step, derive(seed, label))
     for step in range(phase.steps):
-        batch = next(batches)
+        batch = next(stream)
         if step < first:
             continue
         trainer.set_lr(phase.lr * schedule(phase, step))
@@ -197,19 +197,30 @@ def fine_tune(keeper: Keeper, seed: int, trainer: Learner, rows: Sequence[Row], 
         work.progress(step + 1, phase.steps, loss=round(facts.get("loss/ce", 0.0), 4))
 
 
-def _batches(rows: Sequence[Row], tokens: int, seed: int) -> Iterator[list[Row]]:
+def batches(rows: Sequence[Row], tokens: int, seed: int) -> Iterator[list[Row]]:
+    """Batches of at least so many tokens, without end, in seeded epochs over rollouts.
+
+    The branches of a rollout stay together and are one group; one that comes twice in a batch counts twice.
+    """
+    rollouts = rows_of.rollouts(rows)
     epoch, batch, size = 0, [], 0
     while True:
-        for i in np.random.default_rng(derive(seed, epoch)).permutation(len(rows)):
-            batch.append(rows[int(i)])
-            size += len(rows[int(i)])
+        for i in np.random.default_rng(derive(seed, epoch)).permutation(len(rollouts)):
+            batch.append(rollouts[int(i)])
+            size += sum(map(len, batch[-1]))
             if size >= tokens:
-                numbered = list(batch)
-                for k, row in enumerate(numbered):
-                    row.group = k
-                yield numbered
+                yield [row for k, members in enumerate(batch) for row in _numbered(members, k)]
                 batch, size = [], 0
         epoch += 1
+
+
+def _numbered(branches: Sequence[Row], group: int) -> list[Row]:
+    """The rows of one rollout as a group of a batch."""
+    for row in branches:
+        row.group = group
+    if len(branches) == 1:
+        return list(branches)
+    return [replace(row, rollout=f"{row.rollout}#{group}") for row in branches]
 
 
 def _warm_start(
@@ -227,10 +238,10 @@ def _warm_start(
     trainer.configure(source.lr, source.betas, source.weight_decay, source.grad_norm)
     terms = build_terms(source)
     coefficients = {name: table.coef for name, table in source.loss.items()}
-    batches = _batches(rows, source.tokens_per_step, derive(ctx.recipe.seed, label, "warm"))
+    stream = batches(rows, source.tokens_per_step, derive(ctx.recipe.seed, label, "warm"))
     for step in range(phase.sft_steps):
         trainer.set_lr(source.lr * (1 - step / phase.sft_steps))
-        trainer.step(next(batches), terms, coefficients, 1.0, source.tokens_per_micro_batch)
+        trainer.step(next(stream), terms, coefficients, 1.0, source.tokens_per_micro_batch)
 
 
 def key_kinds(ctx: Context) -> dict[str, list[str]]:

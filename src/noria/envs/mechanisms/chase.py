@@ -19,19 +19,38 @@ PROMPTS = (
     "Places 1 to {places}, way out at {exit}: catch it, fast.",
 )
 _MISSED = 3
+#: Share of draws that begin with the way out between the two.
+_GUARDED = 0.75
 
 
 def draw(rng: random.Random) -> dict[str, Any]:
-    """Parameters: edges of a random tree with one to three more edges, places, way out, moves."""
-    places = rng.choice((7, 8))
+    """Parameters: edges of a random tree with more edges added, places, way out, moves.
+
+    Mostly the way out lies between the two, beside another way to the prey that comes first in order: there to follow
+    is to lose, in about one of four.
+    """
+    places, guarded = rng.choice((7, 8)), rng.random() < _GUARDED
     edges = {(rng.randint(1, place - 1), place) for place in range(2, places + 1)}
     others = [(a, b) for b in range(2, places + 1) for a in range(1, b) if (a, b) not in edges]
-    edges |= set(rng.sample(others, rng.choice((1, 2, 3))))
-    hunter, prey, way_out = rng.sample(range(1, places + 1), 3)
+    edges |= set(rng.sample(others, rng.choice((3, 4, 5, 6) if guarded else (1, 2, 3))))
+    starts = _guarded(edges, places) if guarded else []
+    hunter, prey, way_out = rng.choice(starts) if starts else rng.sample(range(1, places + 1), 3)
     return {
         "places": places, "edges": [list(edge) for edge in sorted(edges)], "hunter": hunter, "prey": prey,
         "exit": way_out, "moves": rng.choice((4, 5)),
     }  # fmt: skip
+
+
+def _guarded(edges: set[tuple[int, int]], places: int) -> list[tuple[int, int, int]]:
+    """(hunter, prey, way out) with the way out beside both, and a lower place beside both as well."""
+    beside = {place: {b if a == place else a for a, b in edges if place in (a, b)} for place in range(1, places + 1)}
+    return [
+        (hunter, prey, way_out)
+        for way_out in range(2, places + 1)
+        for hunter in sorted(beside[way_out])
+        for prey in sorted(beside[way_out] - beside[hunter] - {hunter})
+        if min(beside[hunter] & beside[prey]) < way_out
+    ]
 
 
 class Chase:
