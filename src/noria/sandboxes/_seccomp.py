@@ -1,6 +1,6 @@
 """A filter that refuses the system calls which no ordinary program needs and which kernel attacks begin with.
 
-The kernel's keyrings are among them for another reason too: they would outlive a request.
+The kernel's keyrings and POSIX message queues are among them for another reason: they would outlive a request.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _REFUSED = {
     "mount": (165, 40),
     "mount_setattr": (442, 442),
     "move_mount": (429, 429),
+    "mq_open": (240, 180),
     "name_to_handle_at": (303, 264),
     "open_by_handle_at": (304, 265),
     "open_tree": (428, 428),
