@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from noria.core.codec import read_jsonl
 from noria.core.errors import UserError
 from noria.core.store import Run
 from noria.core.types import Trajectory
+from noria.server.record import FOLDER, collected
 from noria.stages import atif
 
 FILE = "trajectories.jsonl"
@@ -21,7 +23,9 @@ _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def export(
-    folder: Annotated[str, typer.Argument(metavar="RUN", help="Folder of a run, or its name under runs/.")],
+    folder: Annotated[
+        str, typer.Argument(metavar="RUN", help="Folder of a run, its name under runs/, or what serve --record wrote.")
+    ],
     out: Annotated[
         Path, typer.Option("--out", help="NAME.jsonl: one file, a line each; else a folder, a .json file each.")
     ],
@@ -31,23 +35,30 @@ def export(
     ] = None,
     solved: Annotated[bool, typer.Option("--solved", help="Those alone that solved their task.")] = False,
 ) -> None:
-    """Write a run's trajectories as ATIF: words, reasoning, tool calls, observations, token ids, log-probabilities.
+    """Write trajectories of a run, or of recorded sessions, as ATIF: words, thoughts, calls, observations, token ids.
 
     `phase.NAME.data` reads what it writes, and what other tools write as ATIF.
 
     Example: noria export runs/quickstart-20260102-101500 --stage round-1/rollout --out rollouts.jsonl
     """
+    if (Path(folder) / FOLDER).is_dir():
+        if stage:
+            raise UserError(f"--stage must be left out for recorded sessions: got {', '.join(stage)} - remove it")
+        count = write([("recorded", each) for each in collected(Path(folder))], out, solved)
+        print(f"{count} trajectories in {out}")
+        return
     named = Path("runs") / folder
     run = Run.open(named if not Path(folder).exists() and named.exists() else folder)
-    count = write(run, _stages(run, stage or []), out, solved)
+    stages = _stages(run, stage or [])
+    count = write(((name, each) for name in stages for each in _read(run, name)), out, solved)
     print(f"{count} trajectories in {out}")
 
 
-def write(run: Run, stages: list[str], out: Path, solved: bool) -> int:
-    """Write the documents of these stages and return their number.
+def write(found: Iterable[tuple[str, Trajectory]], out: Path, solved: bool) -> int:
+    """Write the documents of trajectories, each with the name of its stage, and return their number.
 
     Raises:
-        UserError: `out` is there already, or cannot be written; or a file of the run is damaged.
+        UserError: `out` is there already, or cannot be written.
     """
     if out.exists():
         raise UserError(f"--out must be new: {str(out)!r} exists - name another, or remove it")
@@ -56,17 +67,16 @@ def write(run: Run, stages: list[str], out: Path, solved: bool) -> int:
     try:
         (out.parent if single else out).mkdir(parents=True, exist_ok=True)
         with (out if single else out / "index.jsonl").open("w", encoding="utf-8") as file:
-            for stage in stages:
-                for trajectory in _read(run, stage):
-                    if solved and not trajectory.solved:
-                        continue
-                    count += 1
-                    text = json.dumps(atif.document(trajectory), ensure_ascii=False, allow_nan=False)
-                    if not single:
-                        name = f"{count:06}-{_ODD.sub('_', trajectory.id)[:80]}.json"
-                        (out / name).write_text(text + "\n", encoding="utf-8")
-                        text = json.dumps({"file": name, "stage": stage, "trajectory_id": trajectory.id})
-                    file.write(text + "\n")
+            for stage, trajectory in found:
+                if solved and not trajectory.solved:
+                    continue
+                count += 1
+                text = json.dumps(atif.document(trajectory), ensure_ascii=False, allow_nan=False)
+                if not single:
+                    name = f"{count:06}-{_ODD.sub('_', trajectory.id)[:80]}.json"
+                    (out / name).write_text(text + "\n", encoding="utf-8")
+                    text = json.dumps({"file": name, "stage": stage, "trajectory_id": trajectory.id})
+                file.write(text + "\n")
     except OSError as fault:
         raise UserError(
             f"--out must be a place to write to: got {str(out)!r} ({fault.strerror}) - name another"

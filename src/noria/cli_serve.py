@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from noria.core.codec import read_json
 from noria.core.errors import UserError
+from noria.core.lock import hold
 from noria.core.remote import is_this_machine
 from noria.core.store import Run
 from noria.stages.models import resolve_model
@@ -45,6 +47,18 @@ def serve(
     device: Annotated[str, typer.Option(help="Torch device: cpu, cuda or cuda:N.")] = "cpu",
     dtype: Annotated[str, typer.Option(help="Of weights and activations: float32 or bfloat16.")] = "float32",
     drain_s: Annotated[float, typer.Option(min=0, help="How long Ctrl-C waits for what is at work.")] = 30.0,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Record calls of sessions (base_url .../sessions/NAME/v1) as trajectories."),
+    ] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="With --record: sample all calls of sessions at it, whatever they ask for."),
+    ] = None,
+    script: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Sample nothing, say these messages in turn: one text as JSON on each line."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as one JSON line.")] = False,
 ) -> None:
     """Serve a checkpoint to OpenAI clients: completions, chat, log-probabilities of prompts. Ctrl-C finishes and stops.
@@ -66,7 +80,8 @@ def serve(
     config = engine.Config(
         slots=slots, max_tokens=length, prefill_rows=PREFILL_ROWS, threads=threads, device=device, dtype=dtype
     )
-    api = builder.build(name or model, folder, key, config, queue, max_logprobs)
+    terms = _terms(record, temperature)
+    api = builder.build(name or model, folder, key, config, queue, max_logprobs, record, terms, _script(script))
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{listener.getsockname()[1]}/v1"
     facts = {"event": "ready", "base_url": url, "port": listener.getsockname()[1], "model": name or model}
@@ -78,9 +93,43 @@ def serve(
         else:
             Console().print(Text(f"serving {name or model} at {url}, {length} tokens, {slots} at once"), soft_wrap=True)
 
-    server.serve(api, listener, drain_s, ready)
+    with nullcontext() if record is None else hold(record / "lock", "--record"):
+        server.serve(api, listener, drain_s, ready)
     if not as_json:
         Console().print(Text("stopped"))
+
+
+def _terms(record: Path | None, temperature: float | None) -> Any:
+    """How sessions are sampled, None where nothing is recorded; the folder is made.
+
+    Raises:
+        UserError: the options do not fit together, or the folder cannot be made.
+    """
+    if record is None:
+        if temperature is not None:
+            raise UserError("--temperature must come with --record: got it alone - add --record DIR, or leave it out")
+        return None
+    try:
+        record.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise UserError(
+            f"--record must be a folder to write to: got {str(record)!r} ({fault.strerror}) - name another"
+        ) from fault
+    heat = 1.0 if temperature is None else temperature
+    return _import("noria.server.record").Terms(temperature=heat, is_forced=temperature is not None)
+
+
+def _script(path: Path | None) -> list[str]:
+    """The messages of a script. Raises UserError where it cannot be read, or a line is no text."""
+    if path is None:
+        return []
+    try:
+        said = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, ValueError) as fault:
+        raise UserError(f"--script must be a file of JSON lines: {str(path)!r} cannot be read ({fault})") from fault
+    if not said or not all(isinstance(text, str) for text in said):
+        raise UserError(f"--script must hold one text as JSON on each line: {str(path)!r} does not")
+    return said
 
 
 def read_key(variable: str | None) -> str:

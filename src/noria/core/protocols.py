@@ -100,6 +100,19 @@ class Spills(Protocol):
     def spill(self, text: str) -> str: ...
 
 
+@runtime_checkable
+class Folders(Protocol):
+    """An episode whose state is files, which a harness of somebody else's may work on in a folder of its own.
+
+    `lay` writes them into an empty folder and returns what is to be done there, in words for somebody with a shell.
+    `take` makes what lies there the episode's state, and trusts nothing of it: links, pipes and large files may lie
+    there. It raises PolicyError where they do.
+    """
+
+    def lay(self, folder: Path) -> str: ...
+    def take(self, folder: Path) -> None: ...
+
+
 class World(Protocol):
     """Tasks with their truth: instances, transitions, verifier, reference solution and scripted policies.
 

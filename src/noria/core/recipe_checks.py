@@ -31,6 +31,7 @@ def problems(recipe: Recipe) -> list[str]:
         _names(recipe)
         + _supervisor(recipe)
         + _engine(recipe)
+        + _harness(recipe)
         + _worlds(recipe, "gate.protected", recipe.gate.protected)
         + order(recipe)
     )
@@ -109,6 +110,21 @@ def _engine(recipe: Recipe) -> list[str]:
                 f"{path}.max_tokens must not exceed student.engine.max_tokens: got {limit} and {longest} - "
                 f"set {path}.max_tokens = {longest}, or raise the engine's"
             )
+    return found
+
+
+def _harness(recipe: Recipe) -> list[str]:
+    """A harness of somebody else's keeps its own contexts, and talks to the embedded engine alone."""
+    found: list[str] = []
+    if recipe.rollout.harness is None:
+        return found
+    if recipe.rollout.context is not None:
+        found.append("rollout.context must not be set with rollout.harness, which has its own - remove one of them")
+    if recipe.student.engine.type != "embedded":
+        found.append(
+            f"student.engine.type must be embedded with rollout.harness: got {recipe.student.engine.type!r} - "
+            "leave one of them out"
+        )
     return found
 
 

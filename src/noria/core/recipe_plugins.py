@@ -70,9 +70,10 @@ def resolve(recipe: Recipe) -> tuple[dict[str, Any], list[str]]:
         "env": {name: fill(f"env.{name}", plug) for name, plug in recipe.env.items()},
         "phase": {name: phase_of(name, phase) for name, phase in recipe.phase.items()},
     }
-    if recipe.rollout.context is not None:
-        context = fill("rollout.context", recipe.rollout.context)
-        resolved["rollout"] = recipe.rollout.model_copy(update={"context": context})
+    plugs = {"context": recipe.rollout.context, "harness": recipe.rollout.harness}
+    filled = {name: fill(f"rollout.{name}", plug) for name, plug in plugs.items() if plug is not None}
+    if filled:
+        resolved["rollout"] = recipe.rollout.model_copy(update=filled)
     if recipe.supervisor.engine is not None:
         engine = fill("supervisor.engine", recipe.supervisor.engine)
         resolved["supervisor"] = recipe.supervisor.model_copy(update={"engine": engine})

@@ -133,6 +133,12 @@ class ContextTable(Plug):
     folder: ClassVar[str] = "contexts"
 
 
+class HarnessTable(Plug):
+    """What plays rollouts instead of the house's own loop."""
+
+    folder: ClassVar[str] = "harnesses"
+
+
 class EnvTable(Plug):
     """One world; its options are those of the world's own `Config` (`tasks` = training tasks of a round)."""
 
@@ -195,12 +201,21 @@ class Rollout(Table):
     context: ContextTable | None = Field(
         default=None, description="what takes the place of a context that grows; None = it grows up to max_tokens"
     )
+    harness: HarnessTable | None = Field(
+        default=None,
+        description="a harness of somebody else's that plays the model's rollouts, in evaluation too; None = the own",
+    )
     max_unknown: float = Field(
         default=0.2,
         ge=0,
         le=1,
         description="share of unknown outcomes above which the run stops (infrastructure is ill)",
     )
+
+    @property
+    def replays(self) -> bool:
+        """Whether a rollout can be gone on with from its middle: what a harness of somebody else's did cannot."""
+        return self.harness is None
 
 
 class Supervisor(Table):

@@ -34,12 +34,16 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token with its log-probability in nats, its rank from 1, and the most probable (id, log-probability)."""
+    """A token with its log-probability in nats, its rank from 1, and the most probable (id, log-probability).
+
+    `version` is that of the policy that sampled it.
+    """
 
     id: int
     logp: float
     rank: int
     top: tuple[tuple[int, float], ...] = ()
+    version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class ServingEngine(EmbeddedEngine):
         hidden = backbone(self.model)(input_ids=ids.to(self.config.device), use_cache=False).last_hidden_state
         last = torch.stack([row[len(given.ids) - 1] for row, given in zip(hidden, batch, strict=True)])
         counters = np.array([len(given.ids) for given in batch])
-        after = _choose(self._logits(last), [given.settings for given in batch], counters)[1]
+        after = _choose(self._logits(last), [given.settings for given in batch], counters, self.version)[1]
         return [
             (self._known(row[: len(given.ids) - 1], ids[i, 1 : len(given.ids)], given.top), after[i])
             for i, (row, given) in enumerate(zip(hidden, batch, strict=True))
@@ -110,13 +114,13 @@ class ServingEngine(EmbeddedEngine):
     def _choose(self, batch: list[Any], logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         numbers = [self._rows[state.row] for state in batch]
         settings = [self._settings[seq] for seq in numbers if seq is not None]
-        chosen, tokens = _choose(logits, settings, self._counters(batch)[1])
+        chosen, tokens = _choose(logits, settings, self._counters(batch)[1], self.version)
         self._made += [(seq, token) for seq, token in zip(numbers, tokens, strict=True) if seq is not None]
         return chosen, torch.tensor([token.logp for token in tokens])
 
 
 def _choose(
-    logits: torch.Tensor, settings: Sequence[Settings], counters: np.ndarray
+    logits: torch.Tensor, settings: Sequence[Settings], counters: np.ndarray, version: int
 ) -> tuple[torch.Tensor, list[Token]]:
     """Logits [B, V] -> the next tokens [B], and the same with facts."""
     heat = torch.tensor([s.temperature or 1.0 for s in settings])
@@ -126,7 +130,7 @@ def _choose(
     if drawn:
         kept = nucleus(logp[drawn], torch.tensor([settings[i].top_p for i in drawn]))
         chosen[drawn] = draw(kept, np.array([settings[i].seed for i in drawn]), counters[drawn])
-    return chosen, _facts(logp, chosen, [s.top for s in settings])
+    return chosen, _facts(logp, chosen, [s.top for s in settings], version)
 
 
 def nucleus(logp: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
@@ -140,14 +144,14 @@ def nucleus(logp: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(logp).scatter_(-1, index, ordered.masked_fill(tail, float("-inf")))
 
 
-def _facts(logp: torch.Tensor, ids: torch.Tensor, tops: Sequence[int]) -> list[Token]:
+def _facts(logp: torch.Tensor, ids: torch.Tensor, tops: Sequence[int], version: int = 0) -> list[Token]:
     """Log-probabilities [N, V] and the tokens [N] as `Token`s with as many alternatives as `tops` says."""
     values = logp.gather(1, ids[:, None])
     ranks = ((logp > values).sum(-1) + 1).tolist()
     best = logp.topk(min(max(tops, default=0), logp.shape[-1]), dim=-1)
     tables = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return [
-        Token(token, value, rank, tuple(zip(names[:top], numbers[:top], strict=True)))
+        Token(token, value, rank, tuple(zip(names[:top], numbers[:top], strict=True)), version)
         for token, value, rank, (names, numbers), top in zip(
             ids.tolist(), values[:, 0].tolist(), ranks, tables, tops, strict=True
         )

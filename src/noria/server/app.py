@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import json
 import time
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,27 +18,45 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from noria.core.types import Outcome, Task
 from noria.server.bodies import BODY_S, Drained, read_body
 from noria.server.chat import Chat
 from noria.server.completions import Completion
-from noria.server.errors import ApiError, stopping
+from noria.server.errors import ApiError, stopping, wrong
 from noria.server.exchange import deliver
 from noria.server.loop import DecodingLoop, Event, Job
 from noria.server.model import Served
-from noria.server.schema import ChatRequest, CompletionRequest, Kind, parse
+from noria.server.schema import ChatRequest, CompletionRequest, FinishRequest, Kind, SessionRequest, parse, read
+from noria.server.sessions import Session, Sessions, facts
 
 #: The status of an answer that nobody reads.
 GONE = 499
+#: What names a session where the path does not, and what counts a client's repetitions.
+HEADER, RETRY = "x-noria-session", "x-stainless-retry-count"
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Api:
-    """Answers requests. `key` is "" where none is needed, `body_s` how long a body may take to arrive."""
+    """Answers requests.
 
-    def __init__(self, served: Served, loop: DecodingLoop, key: str, body_s: float = BODY_S) -> None:
+    `key` is "" where none is needed, `body_s` how long a body may take to arrive. Calls of `sessions` are recorded;
+    None = there are none.
+    """
+
+    def __init__(
+        self,
+        served: Served,
+        loop: DecodingLoop,
+        key: str,
+        body_s: float = BODY_S,
+        sessions: Sessions | None = None,
+    ) -> None:
         self.served, self.loop, self._key, self._body_s = served, loop, key, body_s
+        self.sessions = sessions
         self._began = int(time.time())
+        #: where requests are answered, while there is such a place
+        self.events: asyncio.AbstractEventLoop | None = None
 
     def app(self) -> ASGIApp:
         """The application for a server."""
@@ -48,11 +67,25 @@ class Api:
             Route("/v1/completions", self._keyed(self._completions), methods=["POST"]),
             Route("/v1/chat/completions", self._keyed(self._chat), methods=["POST"]),
         ]
+        if self.sessions is not None:
+            routes += self._session_routes()
         app = Starlette(
             routes=routes, lifespan=self._lifespan,
             exception_handlers={HTTPException: _no_route, Exception: _bug},
         )  # fmt: skip
         return Drained(app)
+
+    def _session_routes(self) -> list[Route]:
+        of = "/sessions/{session}"
+        return [
+            Route("/sessions", self._keyed(self._begin), methods=["POST"]),
+            Route(of, self._keyed(self._session)),
+            Route(f"{of}/finish", self._keyed(self._finish), methods=["POST"]),
+            Route(f"{of}/v1/models", self._keyed(self._models)),
+            Route(f"{of}/v1/models/{{name:path}}", self._keyed(self._one_model)),
+            Route(f"{of}/v1/completions", self._keyed(self._completions), methods=["POST"]),
+            Route(f"{of}/v1/chat/completions", self._keyed(self._chat), methods=["POST"]),
+        ]
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -63,6 +96,7 @@ class Api:
                 events.call_soon_threadsafe(deliver, bundle)
 
         self.loop.start(post)
+        self.events = events
         yield
         await asyncio.to_thread(self.loop.close)
 
@@ -108,20 +142,59 @@ class Api:
 
     async def _completions(self, request: Request) -> Response:
         asked = await self._read(request, CompletionRequest)
-        return await self._answer(request, Completion(self.served, self.loop, asked), bool(asked.stream))
+        work = Completion(self.served, self.loop, asked, self._recorder(request), _is_retry(request))
+        return await self._answer(request, work, bool(asked.stream))
 
     async def _chat(self, request: Request) -> Response:
         asked = await self._read(request, ChatRequest)
-        return await self._answer(request, Chat(self.served, self.loop, asked), bool(asked.stream))
+        work = Chat(self.served, self.loop, asked, self._recorder(request), _is_retry(request))
+        return await self._answer(request, work, bool(asked.stream))
+
+    def _recorder(self, request: Request) -> Session | None:
+        """The session that a call belongs to: its path names one, or a header."""
+        name = request.path_params.get("session", request.headers.get(HEADER))
+        if name is None:
+            return None
+        if self.sessions is None:
+            raise wrong(HEADER, f"{HEADER} must not be sent: this server records nothing - start it with --record")
+        return self.sessions.get(name)
+
+    async def _begin(self, request: Request) -> Response:
+        self._check_own()
+        assert self.sessions is not None
+        asked = read(SessionRequest, await self._body(request))
+        name = asked.id or uuid.uuid4().hex
+        self.sessions.begin(name, Task(name, "recorded", "", asked.task), self.sessions.terms).check_open()
+        base = str(request.base_url).rstrip("/")
+        return JSONResponse({"id": name, "base_url": f"{base}/sessions/{name}/v1", "model": self.served.name})
+
+    async def _session(self, request: Request) -> Response:
+        assert self.sessions is not None
+        return JSONResponse(facts(self.sessions.get(request.path_params["session"], make=False)))
+
+    async def _finish(self, request: Request) -> Response:
+        self._check_own()
+        assert self.sessions is not None
+        asked = read(FinishRequest, await self._body(request))
+        outcome = Outcome(asked.reward, asked.parts, asked.reason)
+        return JSONResponse(self.sessions.finish(request.path_params["session"], outcome, asked.stop))
+
+    def _check_own(self) -> None:
+        """Raises ApiError where sessions begin and end by other hands than clients'."""
+        if self.sessions is None or not self.sessions.takes_new:
+            raise ApiError(403, "sessions of this server are not begun or ended by clients", code="not_yours")
 
     async def _read(self, request: Request, kind: type[Kind]) -> Kind:
         if self.loop.stopping:
             raise stopping()
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise ApiError(415, "content-type must be application/json")
-        asked = parse(kind, await read_body(request, self._body_s))
+        asked = parse(kind, await self._body(request))
         self._check_model(asked.model)
         return asked
+
+    async def _body(self, request: Request) -> bytes:
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise ApiError(415, "content-type must be application/json")
+        return await read_body(request, self._body_s)
 
     def _check_model(self, name: str) -> None:
         if name != self.served.name:
@@ -162,6 +235,12 @@ async def _while_wanted(request: Request, work: Coroutine[Any, Any, dict[str, An
 async def _gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         continue
+
+
+def _is_retry(request: Request) -> bool:
+    """Whether the client says that it repeats a request, as the `openai` package does."""
+    count = request.headers.get(RETRY, "0")
+    return count.isascii() and count.isdigit() and int(count[:9]) > 0
 
 
 def _refusal(fault: ApiError) -> Response:

@@ -15,6 +15,7 @@ from noria.server.errors import wrong
 from noria.server.schema import ChatMessage, ToolSpec
 from noria.server.text import overlap
 from noria.tokens.calls import parse, render_call
+from noria.tokens.forms import XML, Form, canonical
 
 OPEN = "<call"
 #: JSON types whose values are not written as they stand.
@@ -27,7 +28,7 @@ def written(message: ChatMessage, place: str) -> str:
     Raises:
         ApiError: the arguments of a call are no JSON object.
     """
-    return message.text + "".join(
+    return message.words + "".join(
         _xml(call.function.name, call.function.arguments, f"{place}.tool_calls.{i}.function.arguments")
         for i, call in enumerate(message.tool_calls)
     )
@@ -44,8 +45,13 @@ def _xml(name: str, arguments: str, place: str) -> str:
     return render_call(name, **values)
 
 
-def taken_apart(text: str, tools: Sequence[ToolSpec]) -> tuple[str, list[dict[str, str]]]:
-    """Content, and calls as {"name", "arguments"}. A message with a malformed call is all content."""
+def taken_apart(text: str, tools: Sequence[ToolSpec], form: Form = XML) -> tuple[str, list[dict[str, str]]]:
+    """Content, and calls as {"name", "arguments"}. A message with a malformed call is all content, as it is."""
+    content, calls = _taken_apart(canonical(form, text), tools)
+    return (content, calls) if calls else (text, [])
+
+
+def _taken_apart(text: str, tools: Sequence[ToolSpec]) -> tuple[str, list[dict[str, str]]]:
     head = content_length(text)
     if head == len(text) or OPEN not in text[head:]:
         return text, []
@@ -78,12 +84,16 @@ def _typed(args: Mapping[str, str], properties: Mapping[str, Any]) -> dict[str, 
     return out
 
 
-def content_length(text: str) -> int:
-    """Length of what is content in a growing message, whatever follows: up to the first call, or what may be one."""
+def content_length(text: str, form: Form = XML) -> int:
+    """Length of what is content in a growing message, whatever follows: up to the first call, or what may be one.
+
+    A line's end before it counts to the call where the form puts calls on lines of their own.
+    """
     start = 0
     if text.startswith("<think>"):
         start = text.find("</think>")
         if start < 0:
             return len(text)
-    at = text.find(OPEN, start)
-    return at if at >= 0 else len(text) - overlap(text[start:], OPEN)
+    at = text.find(form.opens, start)
+    length = at if at >= 0 else len(text) - overlap(text[start:], form.opens)
+    return length - int(form is not XML and text[start:length].endswith("\n"))

@@ -12,26 +12,40 @@ from noria.server.exchange import Exchange
 from noria.server.loop import DecodingLoop
 from noria.server.model import Served
 from noria.server.schema import CompletionRequest
+from noria.server.sessions import Asked, Session
 
 
 class Completion:
-    """One request; begun when made.
+    """One request; begun when made. With a `session` each of its prompts is recorded as a call.
 
     Raises:
         ApiError: the request cannot be served.
     """
 
-    def __init__(self, served: Served, loop: DecodingLoop, request: CompletionRequest) -> None:
-        self.request = request
+    def __init__(
+        self,
+        served: Served,
+        loop: DecodingLoop,
+        request: CompletionRequest,
+        session: Session | None = None,
+        is_retry: bool = False,
+    ) -> None:
+        request = request if session is None else session.shaped(request)
+        self.request, self.session = request, session
         self.answers = Answers(served, "text_completion", request)
         self.exchange = Exchange(loop, served, request.stops)
         self.prompts = request.prompts()
+        self._asked: list[Asked] = []
         special = request.add_special_tokens is not False
         asked = [request.prompt_logprobs, request.logprobs if request.echo else None]
         wanted = [top for top in asked if top is not None]
         for prompt in self.prompts:
             ids = served.prompt_ids(prompt, special)
             max_new = served.room(ids, request.max_tokens, "prompt")
+            if session is not None and max_new:
+                text = prompt if isinstance(prompt, str) else served.decode(prompt)
+                self._asked.append(session.completion(request, ids, text, is_retry))
+                max_new = session.room(self._asked[-1], max_new, "prompt")
             for choice in range(request.n):
                 scored = (wanted and choice == 0) or max_new == 0
                 settings = served.settings(request, choice, request.logprobs)
@@ -42,8 +56,17 @@ class Completion:
     async def whole(self) -> dict[str, Any]:
         """The answer in one piece."""
         found = await self.exchange.choices()
+        self._record(found)
         made = sum(len(choice.tokens) for choice in found)
         return self.answers.whole([self._choice(i, c) for i, c in enumerate(found)], self._prompt_tokens(), made)
+
+    def _record(self, found: list[Choice]) -> None:
+        """Keep what was sampled; a prompt that was scored alone is no call."""
+        n = self.request.n
+        for k, asked in enumerate(self._asked):
+            assert self.session is not None
+            mine = found[k * n : k * n + n]
+            self.session.record(asked, mine, [(choice.text, []) for choice in mine])
 
     def _choice(self, index: int, choice: Choice) -> dict[str, Any]:
         request, ids = self.request, self.exchange.jobs[index].ids
@@ -69,17 +92,26 @@ class Completion:
     async def chunks(self) -> AsyncIterator[dict[str, Any]]:
         """The answer as it comes."""
         request = self.request
-        made = 0
+        found = [Choice() for _ in self.exchange.jobs]
+        held: list[dict[str, Any]] = []
         offsets = dict.fromkeys(range(len(self.exchange.jobs)), 0)
         if request.echo:
             for i in offsets:
                 offsets[i] = len(self._texts[i // request.n])
                 yield self._chunk(Piece(i, self._texts[i // request.n]), 0)
         async for piece in self.exchange.pieces():
-            made += len(piece.tokens)
-            yield self._chunk(piece, offsets[piece.index])
+            found[piece.index].add(piece)
+            chunk = self._chunk(piece, offsets[piece.index])
+            if piece.reason and self.session is not None:  # nobody may go on from an answer before it is recorded
+                held.append(chunk)
+            else:
+                yield chunk
             offsets[piece.index] += sum(len(self.answers.name(token.id)) for token in piece.tokens)
+        self._record(found)
+        for chunk in held:
+            yield chunk
         if request.stream_options and request.stream_options.include_usage:
+            made = sum(len(choice.tokens) for choice in found)
             yield self.answers.chunk([], usage=usage(self._prompt_tokens(), made))
 
     def _chunk(self, piece: Piece, offset: int) -> dict[str, Any]:

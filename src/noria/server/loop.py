@@ -13,6 +13,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -106,6 +107,7 @@ class DecodingLoop:
         #: tokens decoded since the start
         self.tokens = 0
         self._stopping = self._closed = False
+        self._errands: deque[tuple[Callable[[], None], Future[None]]] = deque()
         self._thread = threading.Thread(target=self._run, name="decoding", daemon=True)
 
     def start(self, post: Post) -> None:
@@ -139,6 +141,17 @@ class DecodingLoop:
                 job.cancelled = True
             self._lock.notify()
 
+    def between(self, run: Callable[[], None]) -> Future[None]:
+        """Do something between two steps, in the loop's thread: give the engine other weights, for instance."""
+        answer: Future[None] = Future()
+        with self._lock:
+            if self._closed:
+                answer.cancel()
+                return answer
+            self._errands.append((run, answer))
+            self._lock.notify()
+        return answer
+
     def stop(self) -> None:
         """Take nothing new; what was taken is finished."""
         with self._lock:
@@ -161,14 +174,19 @@ class DecodingLoop:
             self._lock.notify()
         if self._thread.is_alive():
             self._thread.join()
+        for _, answer in self._errands:
+            answer.cancel()
 
     def _run(self) -> None:
         while not self._closed:
             with self._lock:
                 self._sweep()
-                if not (self._busy or self._closed):
+                errands, self._errands = self._errands, deque()
+                if not (self._busy or self._closed or errands):
                     self._lock.wait(TICK_S)
                     continue
+            for run, answer in errands:
+                _settle(run, answer)
             boundary(self._turn, self._fault)
             bundle, self._bundle = self._bundle, []
             ended = sum(isinstance(event, Done | Failed) for _, event in bundle)
@@ -234,6 +252,11 @@ class DecodingLoop:
             self._waiting.clear()
         self._engine.clear()
         self._bundle += [(job, Failed(f"the engine failed: {type(fault).__name__}")) for job in lost]
+
+
+def _settle(run: Callable[[], None], answer: Future[None]) -> None:
+    if answer.set_running_or_notify_cancel():
+        boundary(lambda: answer.set_result(run()), answer.set_exception)
 
 
 def _fitting(queue: deque[Job]) -> list[Job]:

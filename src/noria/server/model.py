@@ -11,18 +11,24 @@ from typing import Any
 from jinja2 import TemplateError
 
 from noria.core.errors import UserError
-from noria.core.types import Task, Tool
+from noria.core.types import Task, TokenRole, Tool
 from noria.engines.serving import Settings
 from noria.server.calls import written
 from noria.server.errors import ApiError, wrong
 from noria.server.schema import ChatRequest, Sampling, ToolSpec
+from noria.tokens.forms import AUTO, Form, canonical, form_named
+from noria.tokens.forms import written as in_form
 from noria.tokens.renderer import Renderer, tool_schema
+from noria.tokens.tools import PROBE
 
 SEEDS = 1 << 62
 #: Tags that are the conversation's own syntax, whatever a tokenizer calls them.
 KEPT = {"<think>", "</think>"}
 #: Characters of the private use area around the number of a text that must not be read as a special token.
 ALIAS = ("\uf8f0", "\uf8f1")
+#: The same around the number of a message whose words are put in afterwards.
+HOLDER = ("\uf8f2", "\uf8f3")
+LAST = "messages must not end with the assistant: it is the one to speak"
 #: Distance between the seeds of the choices of one request (2^62 divided by the golden ratio, odd).
 STRIDE = 0x278DDE6E5FD29F05
 
@@ -36,24 +42,52 @@ class Limits:
 
 
 class Served:
-    """See the module. `name` is what clients ask for."""
+    """See the module. `name` is what clients ask for, `form` how the model writes calls (`tokens.forms`)."""
 
-    def __init__(self, name: str, tokenizer: Any, end_ids: Sequence[int], limits: Limits) -> None:
+    def __init__(self, name: str, tokenizer: Any, end_ids: Sequence[int], limits: Limits, form: str = AUTO) -> None:
         self.name, self.tokenizer, self.limits = name, tokenizer, limits
         self.end_ids = frozenset(end_ids)
         special = {str(token) for token in tokenizer.all_special_tokens}
         special |= {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
-        longest = sorted(special - KEPT, key=lambda text: (-len(text), text))
-        self._special = re.compile("|".join(map(re.escape, longest)) or "(?!)")
+        self._named = sorted(special - KEPT, key=lambda text: (-len(text), text))
+        self._special = re.compile("|".join(map(re.escape, self._named)) or "(?!)")
+        numbers = "|".join(str(k) for k in range(len(self._named))) or "(?!)"
+        self._aliases = re.compile(f"{ALIAS[0]}({numbers}){ALIAS[1]}")
         self._renderer: Renderer | None = None
         try:
-            self._renderer = Renderer(tokenizer, end_ids)
+            self._renderer = Renderer(tokenizer, end_ids, form)
         except UserError:
             pass  # a template that rewrites history is no obstacle to a chat
+        closing = sorted(end_ids) if self._renderer is None else self._renderer.end_ids
+        self._ends = [self.decode([token]) for token in closing]
+        #: how the model writes calls
+        self.form = self._taught() if self._renderer is None else self._renderer.form
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of ids, special tokens included."""
         return str(self.tokenizer.decode(list(ids)))
+
+    def spoken(self, ids: Sequence[int]) -> str:
+        """What the model said with these ids, without the end of its turn."""
+        last = len(ids) - (1 if ids and ids[-1] in self.end_ids else 0)
+        return self.decode(ids[:last])
+
+    def _taught(self) -> Form:
+        """The form of calls that the template teaches."""
+        if not self.tokenizer.chat_template:
+            return form_named(AUTO)
+        try:
+            return form_named(AUTO, self._text([("user", "u")], [tool_schema(PROBE)]))
+        except ApiError:
+            return form_named(AUTO)
+
+    def heard(self, text: str) -> str:
+        """What the model said, with calls in the house's own form."""
+        return canonical(self.form, text)
+
+    def roles(self, ids: Sequence[int]) -> Sequence[TokenRole]:
+        """What the tokens of an answer are; where the template rewrites history they are not told apart."""
+        return self._renderer.roles(ids) if self._renderer is not None else ["answer"] * len(ids)
 
     def prompt_ids(self, prompt: str | Sequence[int], special: bool) -> tuple[int, ...]:
         """Ids of a text or of ids that were given.
@@ -71,6 +105,19 @@ class Served:
             raise wrong("prompt", "prompt must hold at least one token")
         return ids
 
+    def said(self, request: ChatRequest) -> list[tuple[str, str]]:
+        """Roles and texts of the messages, calls as the model writes them.
+
+        Raises:
+            ApiError: the arguments of a call are no JSON object.
+        """
+        tools = [tool for spec in request.offered if (tool := plain_tool(spec)) is not None]
+        texts = [written(m, f"messages.{i}") for i, m in enumerate(request.messages)]
+        return [
+            (m.role.replace("developer", "system"), in_form(self.form, text, tools) if m.role == "assistant" else text)
+            for m, text in zip(request.messages, texts, strict=True)
+        ]
+
     def chat_ids(self, request: ChatRequest) -> tuple[int, ...]:
         """Ids of a conversation up to where the assistant speaks.
 
@@ -81,11 +128,9 @@ class Served:
         Raises:
             ApiError: the model has no chat template, or its template refuses the messages.
         """
-        said = [
-            (m.role.replace("developer", "system"), written(m, f"messages.{i}")) for i, m in enumerate(request.messages)
-        ]
+        said = self.said(request)
         if said[-1][0] == "assistant":
-            raise wrong("messages", "messages must not end with the assistant: it is the one to speak")
+            raise wrong("messages", LAST)
         task, first = _opening(said, [plain_tool(tool) for tool in request.offered])
         turns = said[first:]
         alternating = [role for role, _ in turns] == ["assistant", "tool"] * (len(turns) // 2)
@@ -96,24 +141,65 @@ class Served:
             ids += self._renderer.message(message) + self._renderer.observation(seen).ids
         return ids
 
+    def suffix(self, request: ChatRequest, at: int, text: str, ended: bool) -> tuple[int, ...] | None:
+        """Ids of all that the template puts behind message `at`, which the model said as `text`.
+
+        `ended` tells whether it sampled the end of its turn itself. None where the template does not let stand what
+        was said before, or does not put messages one behind the other: then the whole must be rendered anew.
+
+        Raises:
+            ApiError: as `chat_ids`.
+        """
+        said, tools = self.said(request), [tool.model_dump(exclude_none=True) for tool in request.offered]
+        if said[-1][0] == "assistant":
+            raise wrong("messages", LAST)
+        said[at] = ("assistant", text)
+        held = [(role, f"{HOLDER[0]}{k}{HOLDER[1]}") for k, (role, _) in enumerate(said[at:])]
+        before = self._text(said[:at], tools)
+        whole, frame = self._text(said, tools), self._text([*said[:at], *held], tools)
+        parts = re.split(f"{HOLDER[0]}(\\d+){HOLDER[1]}", frame.removeprefix(before))
+        if parts[1::2] != [str(k) for k in range(len(held))] or not frame.startswith(before) or parts[0]:
+            return None
+        words = [self._hidden(text) for _, text in said[at:]]
+        built = before + "".join(word + glue for word, glue in zip(words, parts[2::2], strict=True))
+        if "".join(built.split()) != "".join(whole.split()):
+            return None
+        closing = next((end for end in self._ends if parts[2].startswith(end)), None)
+        if closing is None:
+            return None
+        ids = self._ids(parts[2].removeprefix(closing) if ended else parts[2])
+        for (_, seen), glue in zip(said[at + 1 :], parts[4::2], strict=True):
+            ids += [*self._spelt(seen), *self._ids(glue)]
+        return tuple(ids)
+
     def _rendered(self, said: Sequence[tuple[str, str]], tools: list[dict[str, Any]]) -> tuple[int, ...]:
+        return tuple(self._ids(self._text(said, tools)))
+
+    def _text(self, said: Sequence[tuple[str, str]], tools: list[dict[str, Any]]) -> str:
+        """What the template makes of messages up to where the assistant speaks, special texts in them hidden."""
         if not self.tokenizer.chat_template:
             raise ApiError(400, f"the model {self.name!r} has no chat template: use /v1/completions", "messages")
-        named = sorted({found for _, text in said for found in self._special.findall(text)})
-        aliases = {text: f"{ALIAS[0]}{k}{ALIAS[1]}" for k, text in enumerate(named)}
-        messages = [
-            {"role": role, "content": self._special.sub(lambda found: aliases[found[0]], text)} for role, text in said
-        ]
+        messages = [{"role": role, "content": self._hidden(text)} for role, text in said]
         try:
-            text = self.tokenizer.apply_chat_template(
-                messages, tools=tools or None, add_generation_prompt=True, tokenize=False
+            return str(
+                self.tokenizer.apply_chat_template(
+                    messages, tools=tools or None, add_generation_prompt=True, tokenize=False
+                )
             )
         except TemplateError as fault:
             raise wrong("messages", f"the model's chat template refuses the messages: {fault}") from fault
+
+    def _hidden(self, text: str) -> str:
+        return self._special.sub(lambda found: f"{ALIAS[0]}{self._named.index(found[0])}{ALIAS[1]}", text)
+
+    def _ids(self, text: str) -> list[int]:
+        """Ids of a template's text; what is hidden in it is spelled out."""
         ids: list[int] = []
-        for k, part in enumerate(re.split(f"{ALIAS[0]}(\\d+){ALIAS[1]}", text)):
-            ids += self._spelt(named[int(part)]) if k % 2 else self.tokenizer.encode(part, add_special_tokens=False)
-        return tuple(ids)
+        for k, part in enumerate(self._aliases.split(text)):
+            ids += (
+                self._spelt(self._named[int(part)]) if k % 2 else self.tokenizer.encode(part, add_special_tokens=False)
+            )
+        return ids
 
     def _spelt(self, text: str) -> Sequence[int]:
         """Ids of a text that reads like a special token and is none."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import cast
+from typing import Any, cast
 
 import uvicorn
 
@@ -85,19 +85,24 @@ def log(text: str) -> None:
     sys.stderr.flush()
 
 
+def settings(head_s: float = HEAD_S) -> dict[str, Any]:
+    """What uvicorn is told; `head_s` is how long a connection may take to say what it wants."""
+    protocol = cast(type[asyncio.Protocol], partial(Timed, head_s=head_s))
+    return {
+        "loop": "asyncio", "http": protocol, "ws": "none", "lifespan": "on", "log_config": None,
+        "log_level": "warning", "access_log": False, "server_header": False, "backlog": BACKLOG,
+        "timeout_keep_alive": 30, "timeout_graceful_shutdown": FLUSH_S,
+    }  # fmt: skip
+
+
 def serve(api: Api, listener: socket.socket, drain_s: float, ready: Callable[[], None], head_s: float = HEAD_S) -> None:
     """Serve until a signal comes; returns once everything is finished or given up.
 
     Args:
         head_s: how long a connection may take to say what it wants.
     """
-    protocol = cast(type[asyncio.Protocol], partial(Timed, head_s=head_s))
     keep_alive(listener)
-    config = uvicorn.Config(
-        api.app(), loop="asyncio", http=protocol, ws="none", lifespan="on", log_config=None, log_level="warning",
-        access_log=False, server_header=False, backlog=BACKLOG, timeout_keep_alive=30,
-        timeout_graceful_shutdown=FLUSH_S,
-    )  # fmt: skip
+    config = uvicorn.Config(api.app(), **settings(head_s))
     try:
         Server(config, api.loop, drain_s, ready).run(sockets=[listener])
     finally:

@@ -11,6 +11,7 @@ from noria.server.errors import ApiError, wrong
 
 MAX_STOPS = 16
 Kind = TypeVar("Kind", bound="Sampling")
+Form = TypeVar("Form", bound="Part")
 
 
 class Part(BaseModel):
@@ -124,13 +125,21 @@ class TextPart(Part):
 
 
 class ChatMessage(Part):
-    """One message; fields that are null or empty count as left out, as clients send back what they were given."""
+    """One message; fields that are null or empty count as left out, as clients send back what they were given.
+
+    Some clients take a thought out of the content and send it as `reasoning_content`; the other fields below it are
+    what they add to messages, and say nothing to a model.
+    """
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[TextPart] | None = None
     tool_calls: list[ToolCall] = Field(default_factory=list)
     tool_call_id: str | None = None
     name: str | None = None
+    reasoning_content: str | None = None
+    refusal: str | None = None
+    annotations: list[Any] = Field(default_factory=list)
+    provider_specific_fields: dict[str, Any] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -143,6 +152,11 @@ class ChatMessage(Part):
         if isinstance(self.content, list):
             return "".join(part.text for part in self.content)
         return self.content or ""
+
+    @property
+    def words(self) -> str:
+        """The text, behind the thought where a client took that out of it."""
+        return f"<think>{self.reasoning_content}</think>{self.text}" if self.reasoning_content else self.text
 
 
 class Function(Part):
@@ -195,8 +209,44 @@ class ChatRequest(Sampling):
             raise wrong("top_logprobs", "top_logprobs must be set with logprobs = true")
 
 
+class SessionRequest(Part):
+    """`POST /sessions`: a name, one is made up where it is left out, and what the rollout is about."""
+
+    id: str | None = None
+    task: str = ""
+
+
+class FinishRequest(Part):
+    """`POST /sessions/<id>/finish`: the reward in [0, 1], or none where nobody knows, and why."""
+
+    reward: float | None = Field(None, ge=0, le=1)
+    reason: str = ""
+    parts: dict[str, float] = Field(default_factory=dict)
+    stop: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole_numbers(cls, data: Any) -> Any:
+        return {**data, "reward": float(data["reward"])} if isinstance(data, dict) and _is_whole(data) else data
+
+
+def _is_whole(data: dict[str, Any]) -> bool:
+    return type(data.get("reward")) is int
+
+
 def parse(kind: type[Kind], body: bytes) -> Kind:
     """A request of this kind.
+
+    Raises:
+        ApiError: it is no JSON, or a field is unknown, missing or out of bounds.
+    """
+    request = read(kind, body)
+    request.refuse_unserved()
+    return request
+
+
+def read(kind: type[Form], body: bytes) -> Form:
+    """A JSON object of this form.
 
     Raises:
         ApiError: it is no JSON, or a field is unknown, missing or out of bounds.
@@ -210,11 +260,9 @@ def parse(kind: type[Kind], body: bytes) -> Kind:
     if not isinstance(data, dict):
         raise ApiError(400, "the body must be a JSON object", code="invalid_json")
     try:
-        request = kind.model_validate(data)
+        return kind.model_validate(data)
     except ValidationError as fault:
         raise _first(fault) from fault
-    request.refuse_unserved()
-    return request
 
 
 def _no_constant(name: str) -> float:

@@ -53,7 +53,7 @@ def run(ctx: Context) -> None:
     if ctx.run.done(name):
         return
     with ctx.run.artifact(name, inputs=[ctx.name("pair")], seed=ctx.seed("analyze")) as work:
-        pairs = choose(load_pairs(ctx), ctx.recipe.supervisor.pairs)
+        pairs = choose(load_pairs(ctx), ctx.recipe.supervisor.pairs) if ctx.recipe.rollout.replays else []
         asks = ctx.recipe.supervisor.type == "model"
         proposals = propose.proposals(ctx, pairs) if asks else {}
         ctx.use(ctx.weak, ctx.recipe.rollout.temperature)

@@ -86,11 +86,17 @@ class RolloutService:
         self.worlds, self._sandbox = open_worlds(recipe)
         engine_table = recipe.student.engine
         config = engine_table.config()
-        self.engine = engine_table.module().build(config, folder, self.renderer.end_ids)
         limits, context = Limits.of(recipe.rollout), recipe.rollout.context
         rule = None if context is None else context.module().build(context.config())
         blocking = [name for name, table in recipe.env.items() if getattr(table.module(), "BLOCKING", False)]
-        self.roller = Roller(self.worlds, self.renderer, self.engine, limits, config.slots, blocking, rule)
+        harness = recipe.rollout.harness
+        self._outside: Any = None
+        if harness is None:
+            self.engine = engine_table.module().build(config, folder, self.renderer.end_ids)
+            self.roller = Roller(self.worlds, self.renderer, self.engine, limits, config.slots, blocking, rule)
+        else:
+            given = (self.worlds, blocking, self.renderer, folder, config, limits)
+            self._outside = self.engine = self.roller = harness.module().build(harness.config(), *given)
         self._out: list[Any] = []
 
     def receive(self, message: Any) -> None:
@@ -119,6 +125,8 @@ class RolloutService:
 
     def close(self) -> None:
         self.roller.clear()
+        if self._outside is not None:
+            self._outside.close()
         for world in self.worlds.values():
             world.close()
         if self._sandbox is not None:

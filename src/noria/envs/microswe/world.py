@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -11,10 +12,12 @@ from noria.bases.turn import carried_out
 from noria.bases.world import ScriptedWorld
 from noria.core.config import Checked
 from noria.core.errors import PolicyError, SandboxError, UserError
+from noria.core.files import read_plain
 from noria.core.protocols import Policy, Sandbox, TestReport
 from noria.core.types import Message, Observation, Outcome, Split, Task
 from noria.envs.microswe import forgeries, policies
 from noria.envs.microswe.edits import follow, read
+from noria.envs.microswe.plain import plain
 from noria.envs.microswe.tasks import APP, TESTS, TOOLS, draw_tasks
 from noria.tokens.calls import Call
 
@@ -95,6 +98,26 @@ class MicroSweEpisode:
         if unseen.error or any(said != "pass" for said in unseen.results.values()):
             return Outcome(0.0, {"tests": 1.0}, "passes the tests that it sees alone")
         return Outcome(1.0, {"tests": 1.0}, "")
+
+    def lay(self, folder: Path) -> str:
+        """Write the file and the tests that are shown (`core.protocols.Folders`); what is to be done."""
+        (folder / APP).write_text(self._text, "utf-8")
+        (folder / TESTS).write_text(self._task.data["tests"], "utf-8")
+        return (
+            f"{APP} has a bug: its function does not do what its docstring says, so {TESTS} fails. Mend the function. "
+            "The file may hold nothing else, and no imports."
+        )
+
+    def take(self, folder: Path) -> None:
+        """The file as it lies there; a missing one is empty.
+
+        Raises:
+            PolicyError: it is no plain file, or holds more than a function of this world needs.
+        """
+        text = read_plain(folder / APP) or ""
+        if not plain(text):
+            raise PolicyError(f"{APP} must hold plain code of the function")
+        self._text = text
 
     def fork(self) -> MicroSweEpisode:
         """An independent copy."""
