@@ -26,6 +26,7 @@ from noria import (
     cli_export,
     cli_masks,
     cli_models,
+    cli_sandbox,
     cli_serve,
     cli_show,
     cli_tasks,
@@ -74,6 +75,7 @@ def options(
 
 app.add_typer(cli_models.app, name="models")
 app.add_typer(cli_tasks.app, name="tasks")
+app.add_typer(cli_sandbox.app, name="sandbox")
 app.command(name="masks")(cli_masks.masks)
 app.command()(cli_serve.serve)
 app.command()(cli_export.export)

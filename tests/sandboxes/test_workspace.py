@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,23 +12,42 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from abuse import bwrap_reason
+from elsewhere import KEY, e2b_server, no_e2b, stand_in
 
 from noria.core.errors import PolicyError
 from noria.core.protocols import Sandbox
-from noria.sandboxes import bwrap, process
+from noria.sandboxes import bwrap, docker, process
 
 
-@pytest.fixture(scope="module", params=["process", "bwrap"])
-def box(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    sandbox: Sandbox
-    if request.param == "process":
-        sandbox = process.build(process.Config(type="process", servers=1, disk_mb=2))
-    elif bwrap_reason() is None:
-        sandbox = bwrap.build(bwrap.Config(type="bwrap", servers=1, disk_mb=2))
-    else:
+@pytest.fixture(scope="module", params=["process", "bwrap", "e2b", "docker"])
+def box(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """Each plug-in; `e2b` against the house's own server, `docker` with a stand-in for the program."""
+    with ExitStack() as stack:
+        sandbox = made(request.param, stack, tmp_path_factory)
+        try:
+            yield sandbox
+        finally:
+            sandbox.close()
+
+
+def made(kind: str, stack: ExitStack, folders: pytest.TempPathFactory) -> Sandbox:
+    if kind == "process":
+        return process.build(process.Config(type="process", servers=1, disk_mb=2))
+    if kind != "docker" and bwrap_reason() is not None:
         pytest.skip(str(bwrap_reason()))
-    yield sandbox
-    sandbox.close()
+    if kind == "bwrap":
+        return bwrap.build(bwrap.Config(type="bwrap", servers=1, disk_mb=2))
+    patch = stack.enter_context(pytest.MonkeyPatch.context())
+    if kind == "docker":
+        stand_in(folders.mktemp("docker"), patch)
+        return docker.build(docker.Config(servers=1, disk_mb=2))
+    if no_e2b():
+        pytest.skip(str(no_e2b()))
+    from noria.sandboxes import e2b
+
+    patch.setenv("NORIA_TEST_KEY", KEY)
+    url = stack.enter_context(e2b_server())
+    return e2b.build(e2b.Config(url=url, api_key_env="NORIA_TEST_KEY", servers=1, disk_mb=2))
 
 
 def test_read_write_and_run(box: Sandbox) -> None:
@@ -55,9 +75,7 @@ def test_changes_are_carried_back(box: Sandbox) -> None:
             files.read(path)
     assert files.run(["./go"], 5.0).stdout == "ok\n"
     files.write("go", "#!/bin/sh\necho changed")
-    assert (
-        files.run(["sh", "-c", "./go; ls; cat x/y/z"], 5.0).stdout == "changed\nedit\ngo\nkeep\nthere\nx\nnew"
-    )
+    assert files.run(["sh", "-c", "./go; ls; cat x/y/z"], 5.0).stdout == "changed\nedit\ngo\nkeep\nthere\nx\nnew"
 
 
 def test_fork_is_independent(box: Sandbox) -> None:
@@ -72,9 +90,7 @@ def test_fork_is_independent(box: Sandbox) -> None:
 
 def test_binary_and_odd_names(box: Sandbox) -> None:
     files = box.workspace({})
-    files.run(
-        ["sh", "-c", "printf '\\377\\000x' > bin; printf n > \"$(printf 'a\\377b')\"; printf n > 'a b'"], 5.0
-    )
+    files.run(["sh", "-c", "printf '\\377\\000x' > bin; printf n > \"$(printf 'a\\377b')\"; printf n > 'a b'"], 5.0)
     assert files.read("bin") == "\ufffd\0x"
     assert files.run(["sh", "-c", "od -An -tx1 bin; ls | wc -l"], 5.0).stdout.split() == [
         "ff",
@@ -131,3 +147,23 @@ def test_closed_workspaces_refuse(box: Sandbox) -> None:
     ):
         with pytest.raises(PolicyError, match="closed"):
             call()
+
+
+def test_tests_are_run_and_told_apart(box: Sandbox) -> None:
+    files = {
+        "app.py": "def add(a, b):\n    return a + b\n",
+        "test_app.py": "from app import add\n\n\ndef test_one():\n    assert add(1, 2) == 3\n\n\n"
+        "def test_two():\n    assert add(1, 2) == 4\n",
+    }
+    report = box.test(files, "test_app.py", 5.0)
+    assert (report.error, report.results["test_one"]) == ("", "pass")
+    assert report.results["test_two"] != "pass" and not report.passed
+    slow = {"test_app.py": "def test_one():\n    while True:\n        pass\n"}
+    assert "timeout" in box.test(slow, "test_app.py", 0.3).results["test_one"]
+
+
+def test_no_process_outlives_its_command(box: Sandbox) -> None:
+    files = box.workspace({})
+    line = "(setsid sh -c 'sleep 0.4; echo late > /workspace/f || echo late > f' &) > /dev/null 2>&1; echo done"
+    assert files.run(["sh", "-c", line], 5.0).stdout == "done\n"
+    assert files.run(["sh", "-c", "sleep 0.6; ls"], 5.0).stdout == ""

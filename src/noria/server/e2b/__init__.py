@@ -1,0 +1,1 @@
+"""An E2B-compatible server in front of the house's sandboxes."""
