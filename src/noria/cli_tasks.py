@@ -11,18 +11,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from noria import cli_formats, cli_stream, cli_worlds
+from noria import cli_formats, cli_grading, cli_stream, cli_worlds
 from noria.core import registry
 from noria.core.codec import to_json
 from noria.core.errors import UserError
 from noria.core.types import Task
 
 SHOWN = 20
+#: Tasks that are drawn to show one, at most.
+MOST = 10**6
 
 app = typer.Typer(no_args_is_help=True, help="Prove, list, write and show the tasks of worlds.")
-app.command()(cli_grading.types)
 app.command()(cli_stream.make)
 app.command()(cli_stream.prune)
+app.command()(cli_grading.types)
 app.command(name="import")(cli_formats.import_tasks)
 app.command(name="export")(cli_formats.export_tasks)
 
@@ -78,15 +80,21 @@ def list_tasks(
     seed: Seed = 0,
     split: OneSplit = "train",
     options: Options = None,
+    as_json: AsJson = False,
 ) -> None:
     """List tasks: id and prompt.
 
     Example: noria tasks list --env ledger --n 5
     """
-    table = Table("id", "prompt")
     with cli_worlds.opened(env, options=options or ()) as world:
-        for task in cli_worlds.draw(world, split, n, seed):
-            table.add_row(task.id, Text(task.prompt))
+        tasks = cli_worlds.draw(world, split, n, seed)
+    if as_json:
+        facts = {"world": env, "split": split, "seed": seed}
+        print(json.dumps(facts | {"tasks": [{"id": task.id, "prompt": task.prompt} for task in tasks]}, indent=2))
+        return
+    table = Table("id", "prompt")
+    for task in tasks:
+        table.add_row(task.id, Text(task.prompt))
     Console().print(table)
 
 
@@ -106,7 +114,9 @@ def show(
     Example: noria tasks show 0 --env ledger
     """
     with cli_worlds.opened(env, sandbox, options or ()) as world:
-        count = int(task_id) + 1 if task_id.isdigit() else n
+        count = int(task_id) + 1 if task_id.isdecimal() else n
+        if count > MOST:
+            raise UserError(f"TASK must be below {MOST} where it is an index: got {task_id} - name the task by its id")
         task = _find(cli_worlds.draw(world, split, count, seed), task_id)
         if as_json:
             print(json.dumps(to_json(task), indent=2))
@@ -162,7 +172,7 @@ def _print_validation(rows: list[dict[str, Any]], console: Console) -> None:
 
 
 def _find(tasks: list[Task], wanted: str) -> Task:
-    if wanted.isdigit():
+    if wanted.isdecimal():
         return tasks[int(wanted)]
     for task in tasks:
         if task.id == wanted:
