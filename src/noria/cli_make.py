@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -18,21 +19,41 @@ from noria.core.disk import roomy
 from noria.core.errors import UserError
 from noria.core.protocols import Sandbox
 from noria.core.recipe_tables import SandboxTable
+from noria.core.remote import ServerConfig
 
 
 class Maker(Protocol):
     """What a world's module binds to `make`: fills a folder, goes on with what is there, returns a report."""
 
     def __call__(
-        self, out: Path, count: int, seed: int, sandbox: Sandbox, advance: Callable[[int], None]
-    ) -> dict[str, Any]: ...
+        self, out: Path, count: int, seed: int, sandbox: Sandbox, advance: Callable[[int], None],
+        server: ServerConfig | None,
+    ) -> dict[str, Any]: ...  # fmt: skip
 
 
-def make_domains(world: str, out: Path, count: int, seed: int, sandbox: str, as_json: bool) -> None:
-    """Run a world's factory with a progress bar and print its report.
+def server_of(propose: str | None, model: str | None, key_env: str | None) -> ServerConfig | None:
+    """The server that proposes domains, if one is named. Raises UserError where something is missing or wrong."""
+    if propose is None:
+        if model is not None or key_env is not None:
+            raise UserError("--model and --api-key-env must go with --propose: got no address - add --propose URL")
+        return None
+    if model is None:
+        raise UserError("--model must name the model of --propose: got none - add --model NAME")
+    key = {} if key_env is None else {"api_key_env": key_env}
+    try:
+        return ServerConfig.model_validate({"base_url": propose, "model": model, **key})
+    except ValidationError as fault:
+        raise UserError(f"--propose {fault.errors()[0]['msg'].removeprefix('Value error, ')}") from fault
+
+
+def make_domains(
+    world: str, out: Path, count: int, seed: int, sandbox: str, as_json: bool, server: ServerConfig | None = None
+) -> None:
+    """Run a world's factory with a progress bar and print its report. A server's model proposes the domains.
 
     Raises:
         UserError: the world has no factory.
+        EngineError: the server did not answer.
     """
     module = registry.resolve("envs", world)
     maker = cast(Maker | None, vars(module).get("make"))
@@ -50,7 +71,7 @@ def make_domains(world: str, out: Path, count: int, seed: int, sandbox: str, as_
             Progress(*columns, console=console, disable=as_json or not console.is_terminal) as progress,
         ):
             bar = progress.add_task(world, total=count)
-            report = maker(out, count, seed, lazy, lambda kept: progress.update(bar, completed=kept))
+            report = maker(out, count, seed, lazy, lambda kept: progress.update(bar, completed=kept), server)
     finally:
         lazy.close()
     if as_json:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from noria import cli_worlds
-from noria.cli_make import make_domains
+from noria.cli_make import make_domains, server_of
 from noria.core.disk import roomy
 from noria.core.errors import UserError
 from noria.core.recipe import of_world
@@ -50,6 +50,13 @@ def make(
     domains: Annotated[
         int | None, typer.Option("--domains", min=1, max=10_000, help="Make so many domains of WORLD, not tasks.")
     ] = None,
+    propose: Annotated[
+        str | None, typer.Option("--propose", metavar="URL", help="With --domains: server whose model proposes them.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", help="With --propose: the model's name there.")] = None,
+    key_env: Annotated[
+        str | None, typer.Option("--api-key-env", metavar="VAR", help="With --propose: variable that holds the key.")
+    ] = None,
     seed: Seed = 0,
     split: Annotated[str, typer.Option("--split", help="train, heldout or unseen.")] = "train",
     options: Options = None,
@@ -63,17 +70,21 @@ def make(
     Example: noria tasks make ledger --n 1000 --out ledger.jsonl
     Example: noria tasks make instructions --n 100000 --dedup 0.8 --out tasks.jsonl
     Example: noria tasks make tooluse --domains 200 --out domains --seed 0
+    Example: noria tasks make tooluse --domains 20 --out proposed --propose http://127.0.0.1:8000/v1 --model NAME
     """
     if not out.parent.is_dir():
         raise UserError(f"--out must lie in an existing folder: got {str(out)!r} - make {str(out.parent)!r} first")
     if (world is None) == (env is None):
         raise UserError("make must be told one world: got both or none - give WORLD or --env")
     name = world or env or ""
+    server = server_of(propose, model, key_env)
     if domains is not None:
         if n is not None or dedup is not None:
             raise UserError("--domains must stand alone: got it with --n or --dedup - make the domains first")
-        make_domains(name, out, domains, seed, sandbox, as_json)
+        make_domains(name, out, domains, seed, sandbox, as_json, server)
         return
+    if server is not None:
+        raise UserError("--propose must go with --domains: got it alone - a model proposes domains, not tasks")
     if compared not in ("content", "prompt"):
         raise UserError(f"--compared must be content or prompt: got {compared!r}")
     if split not in ("train", "heldout", "unseen"):
@@ -173,6 +184,7 @@ def _by_model(
         pool.load(read(folder), 0, recipe.rollout.temperature, Limits.of(recipe.rollout))
 
         def roll(tasks: Sequence[Task]) -> list[list[Outcome]]:
+            pruning.check_world(tasks, table)
             jobs = [Job(f"{t.id}/prune/{k}", t, derive(seed, "prune", t.id, k)) for t in tasks for k in range(rollouts)]
             found: dict[str, list[Outcome]] = {task.id: [] for task in tasks}
             for trajectory in pool.run(jobs):

@@ -169,3 +169,9 @@ def test_make_writes_what_list_and_show_tell(noria, tmp_path: Path) -> None:
     assert tasks[2].prompt in shown.out and shown.out.rstrip().endswith("reward  1.0")
     by_index = noria("tasks", "show", "2", "--env", "ledger", "--seed", "3", "--json")
     assert json.loads(by_index.out)["id"] == tasks[2].id
+    told = json.loads(noria("tasks", "list", "--env", "ledger", "--n", "5", "--seed", "3", "--json").out)
+    assert told["tasks"] == [{"id": task.id, "prompt": task.prompt} for task in tasks]
+    assert (told["world"], told["split"], told["seed"]) == ("ledger", "train", 3)
+    for index, words in (("2\u00b2", "must be an id or an index"), ("9" * 30, "must be below 1000000")):
+        odd = noria("tasks", "show", index, "--env", "ledger", "--n", "2")
+        assert odd.code == 2 and words in odd.err

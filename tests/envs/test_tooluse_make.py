@@ -16,6 +16,7 @@ import pytest
 from noria.core.errors import SandboxError, UserError
 from noria.core.protocols import Sandbox, TestReport, Workspace
 from noria.envs.tooluse import Config, build, factory, make
+from noria.envs.tooluse.candidates import Drawn
 from noria.envs.tooluse.folder import load_domains
 from noria.sandboxes import bwrap
 
@@ -132,14 +133,15 @@ def test_a_backend_that_fails_its_tests_is_dropped_and_a_dead_sandbox_is_no_verd
         make(tmp_path / "dead", 1, SEED, Failing(None))
     assert not (tmp_path / "dead" / "candidates.jsonl").exists()
     wrong = Failing(TestReport({"test_positive": "says something else"}))
-    line = factory._candidate(tmp_path, SEED, 0, wrong, factory.Options(), {})
+    line = factory._candidate(tmp_path, SEED, 0, wrong, factory.Options(), {}, Drawn())
     assert (line["kept"], line["reason"]) == (False, "backend is not as specified")
 
 
 def test_a_domain_that_is_there_already_is_dropped(whole: Path, tmp_path: Path, sandbox: Sandbox) -> None:
     kept = [json.loads(line) for line in (whole / "candidates.jsonl").read_text().splitlines()]
     first = next(line for line in kept if line["kept"])
-    line = factory._candidate(tmp_path, SEED, first["number"], sandbox, factory.Options(), {first["shape"]: "x"})
+    seen = {first["shape"]: "x"}
+    line = factory._candidate(tmp_path, SEED, first["number"], sandbox, factory.Options(), seen, Drawn())
     assert (line["reason"], line["case"]) == ("same schema", "as x")
 
 

@@ -19,18 +19,19 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from noria.core.codec import append_jsonl, dumps, read_json_lines, to_json
-from noria.core.errors import SandboxError, UserError
+from noria.core.errors import SandboxError, UserError, boundary
 from noria.core.lock import hold
 from noria.core.protocols import Sandbox
+from noria.core.remote import ServerConfig
 from noria.core.store import sync_folder, write_atomically
+from noria.envs.tooluse.candidates import Drawn, Refused, Source
 from noria.envs.tooluse.emit import source_of
 from noria.envs.tooluse.folder import BACKEND, DOMAINS, GOALS, LOG, REPORT, SCHEMA, SPEC, TESTS
 from noria.envs.tooluse.goals import Dropped
 from noria.envs.tooluse.probes import Probes, missing, probe, silent_checks, tests_of
-from noria.envs.tooluse.sample import draw_domain
 from noria.envs.tooluse.spec import Domain, signature
 from noria.envs.tooluse.static import faults_in_source
 from noria.envs.tooluse.tasks import Knobs, draw_task, is_unseen
@@ -55,29 +56,23 @@ class Options:
     budget: int = 500
 
 
-class Refused(Exception):
-    """Why a candidate is dropped: a class of reasons, and the case."""
-
-    def __init__(self, reason: str, case: str) -> None:
-        super().__init__(case)
-        self.reason, self.case = reason, case
-
-
 def make(
-    out: Path, count: int, seed: int, sandbox: Sandbox, advance: Callable[[int], None] = lambda kept: None
-) -> dict[str, Any]:
+    out: Path, count: int, seed: int, sandbox: Sandbox, advance: Callable[[int], None] = lambda kept: None,
+    server: ServerConfig | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Make `count` domains in the folder `out`, going on with what is there; returns the report.
 
-    `advance` is told after each candidate how many are kept.
+    `advance` is told after each candidate how many are kept. With a server its model proposes the candidates.
 
     Raises:
         UserError: the folder was begun with another seed, or another process works on it.
         SandboxError: the sandbox failed again and again.
+        EngineError: the server did not answer; what was made is there.
     """
-    options = Options()
+    options, source = Options(), _source(server)
     (out / DOMAINS).mkdir(parents=True, exist_ok=True)
     with hold(out / "lock", f"folder {out}"):
-        _settle(out, seed, options)
+        _settle(out, seed, options, source)
         for torn in (out / DOMAINS).glob(f"*{_PARTIAL}"):
             shutil.rmtree(torn)
         lines = read_json_lines(out / LOG)
@@ -87,14 +82,14 @@ def make(
         for number in range(len(lines), _MOST_CANDIDATES * count + 100):
             if len(kept) >= count:
                 break
-            line = _candidate(out, seed, number, sandbox, options, schemas)
+            line = _candidate(out, seed, number, sandbox, options, schemas, source)
             append_jsonl(out / LOG, [line])
             lines.append(line)
             if line["kept"]:
                 kept.append(line)
                 schemas |= {line["schema"]: line["name"], line["shape"]: line["name"]}
             advance(len(kept))
-        report = report_of(lines, seed)
+        report = {**report_of(lines, seed), **source.settings}
         write_atomically(out / REPORT, json.dumps(report, indent=1) + "\n")
     return report
 
@@ -130,31 +125,42 @@ def report_of(lines: list[dict[str, Any]], seed: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _settle(out: Path, seed: int, options: Options) -> None:
+def _source(server: ServerConfig | None) -> Source:
+    if server is None:
+        return Drawn()
+    from noria.envs.tooluse.propose import ProposeConfig, Proposed
+
+    return Proposed(ProposeConfig(base_url=server.base_url, model=server.model, api_key_env=server.api_key_env))
+
+
+def _settle(out: Path, seed: int, options: Options, source: Source) -> None:
     """Hold the folder to what it was begun with."""
     path = out / SETTINGS
-    now = {"seed": seed, **asdict(options)}
+    now = {"seed": seed, **asdict(options), **source.settings}
     if not path.is_file():
         write_atomically(path, json.dumps(now) + "\n")
     elif json.loads(path.read_text(encoding="utf-8")) != now:
         raise UserError(
-            f"--out must be a new folder or one that was begun with the same seed and version: got {str(out)!r} - "
-            "name another folder"
+            "--out must be a new folder or one that was begun with the same seed, version and model: "
+            f"got {str(out)!r} - name another folder"
         )
 
 
 def _candidate(
-    out: Path, seed: int, number: int, sandbox: Sandbox, options: Options, schemas: Mapping[str, str]
+    out: Path, seed: int, number: int, sandbox: Sandbox, options: Options, schemas: Mapping[str, str], source: Source
 ) -> dict[str, Any]:
     """Build one candidate; its line for the list."""
-    domain = draw_domain(seed, number)
-    line: dict[str, Any] = {"number": number, "name": domain.name, "kept": False}
+    line: dict[str, Any] = {"number": number, "name": source.label(seed, number), "kept": False}
     drops: Counter[str] = Counter()
     try:
+        domain = source.domain(seed, number)
         if same := schemas.get(domain.schema) or schemas.get(domain.shape):
             raise Refused("same schema", f"as {same}")
-        found = _tested(domain, seed, sandbox)
-        goals = _goals(domain, seed, options, drops)
+
+        def work() -> tuple[Probes, list[dict[str, Any]]]:
+            return _tested(domain, seed, sandbox), _goals(domain, seed, options, drops)
+
+        found, goals = boundary(work, _odd) if source.foreign else work()
         if len(goals) < options.least_goals:
             raise Refused("too few goals", f"{len(goals)} in {options.goal_draws} draws")
     except Refused as refused:
@@ -176,6 +182,13 @@ def _candidate(
             "silent_checks": len(silent_checks(domain, found)),
         },
     }
+
+
+def _odd(fault: BaseException) -> NoReturn:
+    """What a foreign specification meets that no drawn one does is a reason to drop it, not the end of the command."""
+    if isinstance(fault, Refused | SandboxError | OSError):
+        raise fault
+    raise Refused("cannot be built", f"{type(fault).__name__}: {ascii(str(fault))[1:-1]}"[:200])
 
 
 def _tested(domain: Domain, seed: int, sandbox: Sandbox) -> Probes:
