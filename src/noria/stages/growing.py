@@ -47,8 +47,11 @@ class Growing:
     def _open(self) -> None:
         if self.path.exists() and not self.path.is_file():
             raise UserError(f"--out must be a file: got {str(self.path)!r} - name one")
-        for path in self._paths:
-            self._files.append(path.open("a+b"))
+        try:
+            for path in self._paths:
+                self._files.append(path.open("a+b"))
+        except PermissionError as fault:
+            raise UserError(f"--out must be a file that can be written: got {str(self.path)!r} ({fault})") from None
         try:
             fcntl.flock(self._files[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -79,7 +82,11 @@ class Growing:
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
+        is_new = fault is not None and not self.state and not any(path.stat().st_size for path in self._paths)
         self.close()
+        if is_new:  # what failed at once leaves no name that the corrected command would stumble over
+            for path in (*self._paths, self._state):
+                path.unlink(missing_ok=True)
 
     def tasks(self) -> Iterator[Task]:
         """The tasks that the first file holds."""

@@ -102,6 +102,7 @@ def by_habits(world: World, rollouts: int, seed: int, strategy: str | None = Non
     weights = [1.0] if strategy is not None else [world.strategies[name] for name in names]
 
     def roll(tasks: Sequence[Task]) -> list[list[Outcome]]:
+        check_world(tasks, world.name)
         out = []
         for task in tasks:
             seeds = [derive(seed, "prune", task.id, k) for k in range(rollouts)]
@@ -110,6 +111,13 @@ def by_habits(world: World, rollouts: int, seed: int, strategy: str | None = Non
         return out
 
     return roll
+
+
+def check_world(tasks: Sequence[Task], name: str) -> None:
+    """Raises UserError where tasks are another world's, which would grade none of them."""
+    for task in tasks:
+        if task.world != name:
+            raise UserError(f"--env must be the tasks' world: got {name!r}, but {task.id} is of {task.world!r}")
 
 
 def played(world: World, task: Task, strategy: str, seed: int) -> Outcome:

@@ -111,10 +111,10 @@ def grow(
     Raises:
         UserError: the file is another's, or the world cannot draw a single task.
     """
+    sieve = Sieve(wanted, path.resolve().parent)
     with Growing(path, wanted.settings()) as file:
         state: dict[str, Any] = {"chunk": 0, "at": 0, "kept": 0, "drawn": 0, "dry": 0, "dropped": {}} | file.state
         dropped: Counter[str] = Counter(state["dropped"])
-        sieve = Sieve(wanted, path.resolve().parent)
         for task in file.tasks() if state["kept"] < wanted.n else ():
             sieve.add(task)
         while state["kept"] < wanted.n and state["dry"] < DRY:
