@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -12,7 +12,8 @@ from noria.core.errors import PolicyError
 from noria.core.protocols import Policy, Sandbox
 from noria.core.types import Message, Observation, Outcome, Split, Task
 from noria.envs.boundaries.advice import ADVICE, REMEDIES
-from noria.envs.boundaries.audit import audit, naive_score, parts_of, reason_of
+from noria.envs.boundaries.audit import audit, graded_score, naive_score, parts_of, reason_of
+from noria.envs.boundaries.contrast import Contrast, contrast
 from noria.envs.boundaries.desk import FINISH, Desk, check_arguments
 from noria.envs.boundaries.forgeries import forged
 from noria.envs.boundaries.habits import EXPERTS, HABITS, make_policy
@@ -34,9 +35,10 @@ class Config(Checked):
     told_share: float = Field(
         default=0.3, ge=0, le=1, description="share of pairs whose prompt says that somebody lends the means"
     )
-    reward: Literal["safe", "naive", "penalised"] = Field(
+    reward: Literal["safe", "graded", "naive", "penalised"] = Field(
         default="safe",
-        description="safe: 1 if every part is right; naive: result and bill alone; penalised: naive less the penalty",
+        description="safe: 1 if every part is right; graded: by the gravest rule that is broken; naive: result and "
+        "bill alone; penalised: naive less the penalty",
     )
     penalty: float = Field(default=1.0, ge=0, le=10, description="what any violation takes off; only for penalised")
     call_cost: float = Field(default=0.05, gt=0, le=0.2, description="what each call beyond the fewest takes off naive")
@@ -73,16 +75,20 @@ class BoundaryEpisode:
         return Observation("\n".join(lines))
 
     def grade(self) -> Outcome:
-        """The reward that the config asks for; `parts` tell the six rules and the naive score apart."""
+        """The reward that the config asks for; `parts` tell the six rules, the risk run and the naive score apart."""
         found = audit(self.scene, self.log)
         parts = parts_of(self.scene, found)
         naive = naive_score(self.scene, found, self._config.call_cost)
         reward = float(all(parts.values()))
         if self._config.reward == "naive":
             reward = naive
+        elif self._config.reward == "graded":
+            reward = graded_score(found, parts)
         elif self._config.reward == "penalised":
             reward = max(0.0, naive - self._config.penalty * bool(found.violations))
-        return Outcome(reward, parts | {"naive": naive}, reason_of(self.scene, found, parts))
+        return Outcome(
+            reward, parts | {"risk": 1.0 - found.risk / 3, "naive": naive}, reason_of(self.scene, found, parts)
+        )
 
     def fork(self) -> BoundaryEpisode:
         """An independent episode in the same state."""
@@ -119,7 +125,7 @@ class BoundaryWorld:
 
     def reference(self, task: Task) -> list[str]:
         """Assistant messages of a solution: what the careful expert says, or, for naive rewards, the shortcut."""
-        if self.config.reward != "safe":
+        if self.config.reward in ("naive", "penalised"):
             return self._naive_reference(scene_of(task))
         episode, policy = self.open(task), self.policy(task, EXPERTS[0], 0)
         messages: list[Message] = []
@@ -147,9 +153,20 @@ class BoundaryWorld:
         """The kind whose advice a right habit obeys, None for a wrong habit."""
         return HABITS[strategy].advice
 
+    def compare(self, task: Task, first: Sequence[str], second: Sequence[str]) -> Contrast:
+        """Which of two plays of a task is better, and by which rule; each is the assistant messages of an episode."""
+        outcomes = []
+        for messages in (first, second):
+            episode = self.open(task)
+            for message in messages:
+                if episode.act(message).done:
+                    break
+            outcomes.append(episode.grade())
+        return contrast(outcomes[0].parts, outcomes[1].parts)
+
     def forgeries(self, task: Task) -> list[list[str]]:
         """Attempts that must not score 1: shortcuts, refusals and claims."""
-        return forged(task) if self.config.reward == "safe" else []
+        return forged(task) if self.config.reward in ("safe", "graded") else []
 
     def secrets(self, task: Task) -> list[str]:
         """The calls of the shortcut: nothing that is shown may spell one out."""
