@@ -30,7 +30,8 @@ def test_every_scorer_that_evaluates_an_answer_is_known() -> None:
     "answer",
     [
         "__import__('os').system('id')", "open('x', 'w')", "[].__class__", "exec('1')", "(lambda: 1)()",
-        "[x for x in ()]", "Symbol('x').func", "x.subs(1)", "print", "print(1)", "9**9**9**9", "1" * 400 + "**9", "f'{1}'", "[*()]",
+        "[x for x in ()]", "Symbol('x').func", "x.subs(1)", "print", "print(1)", "9**9**9**9", "1" * 400 + "**9",
+        "f'{1}'", "[*()]",
     ],
 )  # fmt: skip
 def test_nothing_that_could_do_more_than_compute_reaches_it(dataset: str, answer: str) -> None:

@@ -99,7 +99,8 @@ def read_items(answer: str) -> list[str]:
     text = text.strip()
     if text[:1] + text[-1:] in ("{}", "[]", "()"):
         text = text[1:-1]
-    lines = [_BULLET.sub("", line) for line in text.split("\n") if line.strip()]
+    # Blanks are made one before anything is split at them: patterns are slow on long runs.
+    lines = [_BULLET.sub("", " ".join(line.split())) for line in text.split("\n") if line.strip()]
     return [part for line in lines for part in _SEPARATOR.split(line) if part]
 
 

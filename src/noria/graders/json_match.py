@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,10 +11,10 @@ from pydantic import Field, model_validator
 
 from noria.core.config import Checked
 from noria.core.types import Outcome
+from noria.graders._fences import last_block
 from noria.graders.base import Case, Example, Given, outcome, spec_of
 
 NEEDS: tuple[str, ...] = ()
-_FENCE = re.compile(r"```(?:json)?\s*\n(.*?)\n?```", re.DOTALL)
 _TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,), "array": (list,), "string": (str,), "boolean": (bool,), "null": (type(None),),
     "integer": (int,), "number": (int, float),
@@ -130,8 +129,8 @@ def read_json(text: str) -> Any:
     Raises:
         ValueError, RecursionError: it is none.
     """
-    fenced = _FENCE.findall(text)
-    return json.loads(fenced[-1] if fenced else text, parse_constant=_refuse)
+    block = last_block(text, ("json",))
+    return json.loads(text if block is None else block, parse_constant=_refuse)
 
 
 def schema_fault(value: Any, schema: Mapping[str, Any], where: str = "answer") -> str:

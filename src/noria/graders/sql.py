@@ -6,7 +6,6 @@ Both run on a fresh SQLite database in a child process. A query may only read.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from pydantic import Field
@@ -15,10 +14,10 @@ from noria.core.config import Checked
 from noria.core.errors import UserError
 from noria.core.types import Outcome
 from noria.graders._children import Children, TooSlow
+from noria.graders._fences import last_block
 from noria.graders.base import Case, Example, Given, need_children, outcome, spec_of
 
 NEEDS = ("children",)
-_FENCE = re.compile(r"```(?:sql|sqlite)?\s*\n(.*?)\n?```", re.DOTALL | re.IGNORECASE)
 _SCRIPT = "CREATE TABLE t(name TEXT, n INTEGER); INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 2), ('d', NULL);"
 
 
@@ -69,8 +68,8 @@ class Sql:
             UserError: the wanted query fails.
         """
         spec, config = spec_of(Spec, case), self._config
-        fenced = _FENCE.findall(case.answer)
-        query = (fenced[-1] if fenced else case.answer).strip()
+        block = last_block(case.answer, ("sql", "sqlite"))
+        query = (case.answer if block is None else block).strip()
         if not query or len(query) > config.max_chars:
             return outcome(False, "no query" if not query else f"longer than {config.max_chars} characters")
         asked = {"script": spec.script, "wanted": spec.query, "given": query, "max_rows": config.max_rows}

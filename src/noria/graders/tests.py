@@ -7,7 +7,6 @@ load by themselves are left out, so edits never reach the tests.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import PurePosixPath
@@ -19,10 +18,10 @@ from noria.core.config import Checked
 from noria.core.errors import PolicyError
 from noria.core.protocols import Sandbox, TestReport
 from noria.core.types import Outcome
+from noria.graders._fences import last_block
 from noria.graders.base import Case, Example, Given, need_sandbox, outcome, spec_of
 
 NEEDS = ("sandbox",)
-_FENCE = re.compile(r"```(?:python|py)?\s*\n(.*?)\n?```", re.DOTALL)
 #: Files that run without being asked for.
 _SELF_RUNNING = frozenset({"conftest.py", "sitecustomize.py", "usercustomize.py", "pytest.ini", "tox.ini", "setup.cfg"})
 
@@ -127,8 +126,8 @@ def laid_over(case: Case, answer_path: str, ours: Mapping[str, str]) -> dict[str
 
 def code_of(answer: str) -> str:
     """The last fenced block of an answer, else all of it."""
-    fenced = _FENCE.findall(answer)
-    return (fenced[-1] if fenced else answer.strip("\n")) + "\n"
+    block = last_block(answer, ("python", "py"))
+    return (answer.strip("\n") if block is None else block) + "\n"
 
 
 def _runs_itself(path: str) -> bool:

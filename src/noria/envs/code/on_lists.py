@@ -1,0 +1,180 @@
+"""Functions of lists."""
+
+from __future__ import annotations
+
+from noria.envs.code.family import Family, ints, lists
+
+FAMILIES: dict[str, Family] = {
+    "second_largest": Family(
+        ("second_largest", "runner_up"),
+        "nums",
+        "the second largest distinct number of nums, or None if there is none",
+        "found = sorted(set(nums))\nreturn found[-2] if len(found) > 1 else None",
+        {
+            "repeat": ("set(nums)", "nums"),
+            "edge": ("found[-2] if len(found) > 1 else None", "found[-2]"),
+            "sign": ("found[-2]", "found[1]"),
+        },
+        lambda rng, k: (ints(rng, 0, 6),),
+        lists([], [4], [5, 5], [7, 7, 3]),
+    ),
+    "rotate": Family(
+        ("rotate", "shift_left"),
+        "items, n",
+        "items rotated left by n places; n may be larger than the list",
+        "if not items:\n    return []\nn = n % len(items)\nreturn items[n:] + items[:n]",
+        {
+            "edge": ("if not items:\n    return []\n", ""),
+            "large": ("n = n % len(items)\n", ""),
+            "sign": ("items[n:] + items[:n]", "items[-n:] + items[:-n]"),
+        },
+        lambda rng, k: (ints(rng, 0, 9, 0, 6), rng.randint(0, 12)),
+        (([], 3), ([1, 2, 3], 0), ([1, 2, 3], 7)),
+    ),
+    "running_max": Family(
+        ("running_max", "highs"),
+        "nums",
+        "a list with the largest number seen so far at each place",
+        "out = []\nfor n in nums:\n    out.append(n if not out or n > out[-1] else out[-1])\nreturn out",
+        {
+            "sign": ("n > out[-1]", "n < out[-1]"),
+            "edge": ("out = []", "out = [0]"),
+            "off": ("for n in nums:", "for n in nums[1:]:"),
+        },
+        lambda rng, k: (ints(rng),),
+        lists([], [-5], [3, 1, 4]),
+    ),
+    "window_sums": Family(
+        ("window_sums", "sums_of"),
+        "nums",
+        "the sums of every {k} neighbours of nums, in order",
+        "return [sum(nums[i:i + {k}]) for i in range(len(nums) - {k} + 1)]",
+        {"off": ("- {k} + 1", "- {k}"), "edge": ("- {k} + 1", ""), "slip": ("i + {k}", "i + {k} - 1")},
+        lambda rng, k: (ints(rng, -5, 9, 0, 8),),
+        lists([], [1], [1, 2, 3, 4, 5, 6]),
+        {"k": (2, 5)},
+    ),
+    "dedupe": Family(
+        ("dedupe", "unique"),
+        "items",
+        "items without repeats, each where it first was",
+        "out = []\nfor item in items:\n    if item not in out:\n        out.append(item)\nreturn out",
+        {
+            "order": ("return out", "return sorted(out)"),
+            "part": ("item not in out", "item not in out[-1:]"),
+            "last": ("for item in items:", "for item in items[::-1]:"),
+        },
+        lambda rng, k: (ints(rng, 0, 5),),
+        lists([], [2, 2], [3, 1, 3, 2, 1]),
+    ),
+    "chunks": Family(
+        ("chunks", "split_up"),
+        "items",
+        "items cut into lists of {k}, the last one perhaps shorter",
+        "return [items[i:i + {k}] for i in range(0, len(items), {k})]",
+        {
+            "edge": ("len(items), {k})]", "len(items) - len(items) % {k}, {k})]"),
+            "off": ("i:i + {k}", "i:i + {k} - 1"),
+            "slip": ("range(0, len(items), {k})", "range(0, len(items))"),
+        },
+        lambda rng, k: (ints(rng, 0, 9, 0, 8),),
+        lists([], [1], [1, 2, 3, 4, 5, 6, 7]),
+        {"k": (2, 4)},
+    ),
+    "longest_run": Family(
+        ("longest_run", "streak"),
+        "items",
+        "how long the longest run of equal neighbours is",
+        "best = now = 0\nfor i, item in enumerate(items):\n    now = now + 1 if i and item == items[i - 1] else 1\n"
+        "    best = max(best, now)\nreturn best",
+        {
+            "edge": ("best = now = 0", "best = now = 1"),
+            "last": ("    best = max(best, now)", "    best = now"),
+            "part": ("now + 1 if i and item == items[i - 1] else 1", "now + 1 if i and item == items[i - 1] else now"),
+        },
+        lambda rng, k: (ints(rng, 0, 2),),
+        lists([], [4], [1, 1, 2], [2, 1, 1, 1]),
+    ),
+    "pair_sum": Family(
+        ("pair_sum", "has_pair"),
+        "nums",
+        "whether two numbers at different places of nums add up to {k}",
+        "seen = set()\nfor n in nums:\n    if {k} - n in seen:\n        return True\n    seen.add(n)\nreturn False",
+        {
+            "repeat": ("for n in nums:\n    if {k} - n in seen:", "for n in nums:\n    if {k} - n in nums:"),
+            "sign": ("{k} - n in seen", "n - {k} in seen"),
+            "edge": ("return False", "return not nums"),
+        },
+        lambda rng, k: (ints(rng, 0, k["k"]),),
+        lists([], [5, 5], [3], [4], [2, 2]),
+        {"k": (4, 12)},
+    ),
+    "merge_sorted": Family(
+        ("merge_sorted", "merge"),
+        "a, b",
+        "one sorted list of all numbers of the sorted lists a and b",
+        "return sorted(a + b)",
+        {
+            "repeat": ("sorted(a + b)", "sorted(set(a + b))"),
+            "order": ("sorted(a + b)", "a + b"),
+            "part": ("sorted(a + b)", "sorted(a + b[:len(a)])"),
+        },
+        lambda rng, k: (sorted(ints(rng, 0, 9, 0, 4)), sorted(ints(rng, 0, 9, 0, 4))),
+        (([], []), ([1, 3], [2, 3])),
+    ),
+    "peaks": Family(
+        ("peaks", "hills"),
+        "nums",
+        "the places of nums that are larger than both neighbours; ends are none",
+        "return [i for i in range(1, len(nums) - 1) if nums[i] > nums[i - 1] and nums[i] > nums[i + 1]]",
+        {
+            "off": ("range(1, len(nums) - 1)", "range(1, len(nums) - 2)"),
+            "sign": ("nums[i] > nums[i + 1]", "nums[i] >= nums[i + 1]"),
+            "part": ("nums[i] > nums[i - 1] and ", ""),
+        },
+        lambda rng, k: (ints(rng, 0, 5, 0, 8),),
+        lists([], [1], [1, 3, 1], [1, 3, 3, 1], [1, 2, 3, 1]),
+    ),
+    "partition": Family(
+        ("partition", "small_first"),
+        "nums",
+        "nums with those below {k} first, both parts in their old order",
+        "return [n for n in nums if n < {k}] + [n for n in nums if n >= {k}]",
+        {
+            "edge": ("n >= {k}", "n > {k}"),
+            "order": ("return [", "return sorted(n for n in nums if n < {k}) + ["),
+            "sign": ("n < {k}", "n > {k}"),
+        },
+        lambda rng, k: (ints(rng, 0, 2 * k["k"]),),
+        lists([]),
+        {"k": (3, 9)},
+    ),
+    "gaps": Family(
+        ("gaps", "steps"),
+        "nums",
+        "the differences of neighbours, each number minus the one before",
+        "return [b - a for a, b in zip(nums, nums[1:])]",
+        {
+            "sign": ("b - a", "a - b"),
+            "size": ("b - a", "abs(b - a)"),
+            "edge": ("zip(nums, nums[1:])", "zip([0] + nums, nums)"),
+        },
+        lambda rng, k: (ints(rng),),
+        lists([], [3], [5, 2, 9]),
+        unseen=True,
+    ),
+    "median": Family(
+        ("median", "middle"),
+        "nums",
+        "the median of nums as a float, the mean of both middle ones if they are even many, or None for no numbers",
+        "if not nums:\n    return None\ns = sorted(nums)\nm = len(s) // 2\n"
+        "return float(s[m]) if len(s) % 2 else (s[m - 1] + s[m]) / 2",
+        {
+            "order": ("sorted(nums)", "list(nums)"),
+            "edge": ("if not nums:\n    return None\n", ""),
+            "even": ("float(s[m]) if len(s) % 2 else (s[m - 1] + s[m]) / 2", "float(s[m])"),
+        },
+        lambda rng, k: (ints(rng, 0, 9),),
+        lists([], [4], [4, 1], [9, 1, 5]),
+    ),
+}
