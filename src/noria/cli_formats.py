@@ -123,7 +123,7 @@ def _prove(folder: Path, found: list[Admission], times: int, variables: dict[str
     world = harbor.build(harbor.Config(path=str(folder), variables=variables), lazy)
     try:
         tasks = [task for split in world.splits if world.admitted for task in world.tasks(split, len(found), 0)]
-        refused = [one for _ in range(times) for one in cli_worlds.prove(world, tasks)]
+        refused = cli_worlds.prove(world, tasks, repeats=times)
         refused += cli_worlds.guard(world, tasks)[0]
         names = {task.id: str(task.data["name"]) for task in tasks}
         for one in refused:

@@ -144,6 +144,8 @@ def _validate(
         for split, tasks in drawn.items():
             bar = progress.add_task(f"{env} {split}", total=2 * len(tasks))
             refused = cli_worlds.consistent(world, split, tasks, seed)
+            if not rows:
+                refused += cli_worlds.left_out(world)
             refused += [clash for clash in clashes if clash.id in {task.id for task in tasks}]
             step = lambda bar=bar: progress.advance(bar)  # noqa: E731
             refused += cli_worlds.prove(world, tasks, step, repeats)

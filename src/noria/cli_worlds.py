@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol, cast
 
 from noria.core import registry
 from noria.core.errors import UserError, boundary
-from noria.core.proofs import Guarded
+from noria.core.proofs import Choosy, Guarded
 from noria.core.protocols import Sandbox, Shape, Shaping, TestReport, Workspace, World
 from noria.core.recipe import Recipe, of_world
 from noria.core.recipe_tables import EnvTable, SandboxTable
@@ -192,6 +192,11 @@ def consistent(world: ProvableWorld, split: str, tasks: Sequence[Task], seed: in
         if task.split != split:
             refused.append(Refusal(task.id, f"says split {task.split}, was drawn for {split}"))
     return refused
+
+
+def left_out(world: ProvableWorld) -> list[Refusal]:
+    """What a world was pointed at and refuses by itself."""
+    return [Refusal(id_, reason) for id_, reason in world.left_out()] if isinstance(world, Choosy) else []
 
 
 def overlaps(drawn: Mapping[str, Sequence[Task]]) -> list[Refusal]:

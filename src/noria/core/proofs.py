@@ -8,6 +8,15 @@ from noria.core.types import Task
 
 
 @runtime_checkable
+class Choosy(Protocol):
+    """A world that does not give all that it was pointed at as tasks."""
+
+    def left_out(self) -> list[tuple[str, str]]:
+        """What it refuses, and why each."""
+        ...
+
+
+@runtime_checkable
 class Guarded(Protocol):
     """A world whose verifier runs what a model wrote, and so could be deceived.
 

@@ -8,6 +8,7 @@ print and how they end comes unasked. When the input is closed, process 1 ends a
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import os
 import select
@@ -17,10 +18,8 @@ import stat
 import struct
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
-
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from _child import PR_SET_DUMPABLE, detach, limit, prctl  # type: ignore[import-not-found]
 
 CHUNK = 65536
 #: What waits to be written to one process at most; more is refused.
@@ -53,8 +52,8 @@ class Process:
 class Resident:
     """The loop. `settings` is the JSON object given as the only argument."""
 
-    def __init__(self, settings: dict[str, Any], requests: int, replies: int) -> None:
-        self._settings, self._requests, self._replies = settings, requests, replies
+    def __init__(self, settings: dict[str, Any], requests: int, replies: int, child: ModuleType) -> None:
+        self._settings, self._requests, self._replies, self._child = settings, requests, replies, child
         self._home: str = settings["home"]
         self._processes: dict[int, Process] = {}
         self._poll = select.poll()
@@ -128,8 +127,8 @@ class Resident:
                 os.dup2(err[1], 2)
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                detach(())
-                limit(self._settings, self._settings["life_s"], False)
+                self._child.detach(())
+                self._child.limit(self._settings, self._settings["life_s"], False)
                 os.chdir(cwd)
                 os.execvpe(argv[0], argv, {**self._settings["env"], **header["env"]})
             except (OSError, ValueError, TypeError) as fault:
@@ -164,7 +163,11 @@ class Resident:
 
     def _signal(self, header: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
         """To the process and all that it started in its session's group."""
-        os.killpg(self._process(header).pid, int(header["signal"]))
+        pid, number = self._process(header).pid, int(header["signal"])
+        try:
+            os.killpg(pid, number)
+        except ProcessLookupError:  # it has not made its group yet
+            os.kill(pid, number)
         return {}, b""
 
     def _flow(self, header: dict[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
@@ -359,8 +362,10 @@ def main() -> None:
     os.set_blocking(waking, False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
-    prctl(PR_SET_DUMPABLE, 0)
-    Resident(json.loads(sys.argv[1]), requests, replies).serve(woken)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    child = importlib.import_module("_child")
+    child.prctl(child.PR_SET_DUMPABLE, 0)
+    Resident(json.loads(sys.argv[1]), requests, replies, child).serve(woken)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ from there is bounded, and a session that breaks the rules of its wire is closed
 from __future__ import annotations
 
 import asyncio
-import collections
 import itertools
 import json
 import os
 import struct
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -85,7 +84,7 @@ class Session:
         self._ids = itertools.count(1)
         self._lock = asyncio.Lock()
         self._starting: dict[int, Process] = {}
-        self._errands: collections.deque[asyncio.Task[None]] = collections.deque(maxlen=256)
+        self._errands: set[asyncio.Task[None]] = set()
         self._pump: asyncio.Task[None] | None = None
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -149,7 +148,7 @@ class Session:
         await self.ask("start", starts=process, argv=list(argv), env=dict(env), cwd=cwd, stdin=stdin)
         if limit_s is not None and process.ended is None:
             loop = asyncio.get_running_loop()
-            process.timer = loop.call_later(limit_s, lambda: self._errands.append(loop.create_task(self._end(process))))
+            process.timer = loop.call_later(limit_s, lambda: self._aside(self._end(process)))
         return process, queue
 
     async def _end(self, process: Process) -> None:
@@ -214,10 +213,20 @@ class Session:
     async def _go_on(self, process: Process) -> None:
         if process.stopped and process.waiting < LOW and not self.closed:
             process.stopped = False
-            try:
-                await self._put({"op": "flow", "pid": process.pid, "stop": False}, b"")
-            except ConnectionError:
-                return  # the sandbox has ended; its listeners are told
+            await self._tell_inside({"op": "flow", "pid": process.pid, "stop": False})
+
+    async def _tell_inside(self, header: dict[str, Any]) -> None:
+        """A request without an answer."""
+        try:
+            await self._put(header, b"")
+        except (ConnectionError, OSError):
+            return  # the sandbox has ended; its listeners are told
+
+    def _aside(self, errand: Coroutine[Any, Any, None]) -> None:
+        """Do what must not be waited for: who reads from inside never waits until inside reads."""
+        task = asyncio.get_running_loop().create_task(errand)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
 
     async def _put(self, header: dict[str, Any], payload: bytes) -> None:
         assert self._writer is not None
@@ -243,27 +252,27 @@ class Session:
             while True:
                 header, payload = await self._frame()
                 if "id" in header:
-                    await self._started(header)
+                    self._started(header)
                     answer = self._replies.get(header["id"])
                     if answer is not None and not answer.done():
                         answer.set_result((header, payload))
                 elif "pid" in header:
-                    await self._heard(int(header["pid"]), header, payload)
+                    self._heard(int(header["pid"]), header, payload)
         except (EOFError, ValueError, TypeError, KeyError, OSError):
             await self.close()
 
-    async def _started(self, header: dict[str, Any]) -> None:
+    def _started(self, header: dict[str, Any]) -> None:
         """A process is known before anything that it does is heard; one that nobody waits for any more is ended."""
         if "pid" not in header:
             return
         process = self._starting.get(header["id"])
         if process is None:
-            await self._put({"op": "signal", "pid": header["pid"], "signal": 9}, b"")
+            self._aside(self._tell_inside({"op": "signal", "pid": header["pid"], "signal": 9}))
             return
         process.pid = int(header["pid"])
         self.processes[process.pid] = process
 
-    async def _heard(self, pid: int, header: dict[str, Any], payload: bytes) -> None:
+    def _heard(self, pid: int, header: dict[str, Any], payload: bytes) -> None:
         ended = "code" in header
         event = Event("end", b"", int(header["code"])) if ended else Event(str(header.get("stream")), payload)
         process = self.processes.get(pid)
@@ -275,7 +284,7 @@ class Session:
         self._tell(process, event)
         if process.waiting > HIGH and not process.stopped and not ended:
             process.stopped = True
-            await self._put({"op": "flow", "pid": pid, "stop": True}, b"")
+            self._aside(self._tell_inside({"op": "flow", "pid": pid, "stop": True}))
 
     def _tell(self, process: Process, event: Event) -> None:
         if event.stream == "end":

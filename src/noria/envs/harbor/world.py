@@ -143,6 +143,10 @@ class Harbor:
             return "malformed"
         return kind_of_command(calls[0].args["command"])
 
+    def left_out(self) -> list[tuple[str, str]]:
+        """Folders below `path` that cannot be worked on here, with all the reasons."""
+        return [(each.folder.name, "; ".join(each.reasons)) for each in self.admissions if each.reasons]
+
     def close(self) -> None:
         """Stop the sandboxes that were started for shapes; the one it was built with belongs to whoever made it."""
         with self._lock:
