@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from noria.core.types import Task, Trajectory
 from noria.engines.embedded import Config as EngineConfig
 from noria.envs import arithmetic, microswe
 from noria.harnesses import command
+from noria.harnesses._process import sweep
 from noria.harnesses._rollouts import Policy, Rollouts
 from noria.models.weights import read
 from noria.sandboxes import process
@@ -246,3 +248,14 @@ def test_only_plain_files_are_read(tmp_path: Path) -> None:
     for name, most in (("b", 10), ("d", 10), ("a", 0)):
         with pytest.raises(PolicyError, match="must be a plain file"):
             read_plain(tmp_path / name, most)
+
+
+def test_folders_of_dead_processes_are_swept(tmp_path: Path) -> None:
+    (tmp_path / "p-999999999-x" / "a" / "b").mkdir(parents=True)
+    (tmp_path / "p-999999999-x" / "a" / "l").symlink_to(tmp_path / "kept")
+    (tmp_path / "p-999999999-x" / "a" / "b").chmod(0)
+    for name in (f"p-{os.getpid()}-y", "p-no-number", "kept"):
+        (tmp_path / name).mkdir(mode=0o755)
+    sweep(tmp_path, "p-")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", f"p-{os.getpid()}-y", "p-no-number"]
+    assert (tmp_path / "kept").stat().st_mode & 0o777 == 0o755

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import queue
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from architectures import NAMES, tiny_model
 
+from noria.core.errors import UserError
 from noria.engines.embedded import Config
 from noria.engines.serving import Given, ServingEngine, Settings, Token, nucleus
 from noria.server.errors import ApiError
@@ -113,6 +115,23 @@ def reference(model: Any, ids: list[int]) -> torch.Tensor:
     """Log-probabilities [T, V] after each token, by a plain forward pass."""
     with torch.no_grad():
         return torch.log_softmax(model(input_ids=torch.tensor([ids])).logits[0].float(), -1)
+
+
+def test_errands_between_steps_are_done_in_turn_and_their_faults_are_their_own(engine: ServingEngine) -> None:
+    def fail(fault: Exception) -> None:
+        raise fault
+
+    def renew() -> None:
+        engine.version = 7
+
+    with Desk(engine) as desk:
+        for fault in (UserError("bad weights"), ValueError("odd")):
+            with pytest.raises(type(fault), match=str(fault)):
+                desk.loop.between(partial(fail, fault)).result(60)
+        desk.loop.between(renew).result(60)
+        (events,) = desk.run(desk.job(1, 2, new=3))
+    assert [event.version for event in events if isinstance(event, Token)] == [7, 7, 7]
+    assert desk.loop.between(renew).cancelled()
 
 
 @pytest.mark.parametrize("new", [0, 1, 4])

@@ -17,6 +17,7 @@ import openai
 import pytest
 from serving import Served as Process
 
+from noria import cli_export
 from noria.core.codec import read_jsonl
 from noria.core.types import Task, Tool, Trajectory
 from noria.engines.embedded import Config
@@ -26,6 +27,7 @@ from noria.server.record import FOLDER, TRAJECTORIES, Terms, collected
 from noria.server.schema import ChatRequest
 from noria.stages import rows
 from noria.stages.datasets import load_rows
+from noria.stages.lines import read_file
 from noria.tokens.renderer import Renderer, tool_schema
 from noria.trainers import local
 
@@ -193,7 +195,9 @@ def test_an_altered_message_forks_and_counts_no_token_twice(scripted: Inside, on
     assert all(call.parent is None for call in graph(scripted, "all-altered").calls)
 
 
-def test_a_session_ends_with_a_reward_and_its_rows_train(scripted: Inside, folder: Path, renderer: Renderer) -> None:
+def test_a_session_ends_with_a_reward_and_its_rows_train(
+    scripted: Inside, folder: Path, renderer: Renderer, tmp_path: Path
+) -> None:
     drive(scripted, "ends")
     url = f"{scripted.root}/sessions/ends"
     assert ask(f"{url}/finish", {"reward": 2})[0] == 400
@@ -212,6 +216,10 @@ def test_a_session_ends_with_a_reward_and_its_rows_train(scripted: Inside, folde
     assert written.outcome.reward == 1.0 and written.outcome.reason == "tests pass" and written.stop == "done"
     by_id = {each.id: each for each in collected(folder)}
     assert by_id["ends"] == written and not by_id["named-too"].outcome.known
+    cli_export.export(str(folder), tmp_path / "all.jsonl", None, False)
+    cli_export.export(str(folder), tmp_path / "solved.jsonl", None, True)
+    exported = [line for _, line in read_file(tmp_path / "all.jsonl")]
+    assert exported == collected(folder) and [line for _, line in read_file(tmp_path / "solved.jsonl")] == [written]
     found, dropped = load_rows([str(folder / TRAJECTORIES)], renderer, 512, mask_errors=False)
     assert dropped == {} and found[0].mask.tolist() == [bool(m) for m in written.record.mask]
 

@@ -13,6 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -122,6 +123,18 @@ def remove(folder: Path) -> None:
     """Remove a folder of a process that is dead, with folders in it that were closed against their owner."""
     for place, names, _ in os.walk(folder):
         for name in names:
-            if not os.path.islink(path := os.path.join(place, name)):
-                os.chmod(path, 0o700)
+            path = os.path.join(place, name)
+            with suppress(FileNotFoundError):  # somebody else removes it too
+                if not os.path.islink(path):
+                    os.chmod(path, 0o700)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(place: Path, prefix: str) -> None:
+    """Remove our folders, named `prefix`<pid>-…, of processes that were killed before they could."""
+    for folder in place.glob(f"{prefix}*"):
+        pid = folder.name.removeprefix(prefix).partition("-")[0]
+        with suppress(FileNotFoundError):
+            owner = folder.lstat().st_uid
+            if pid.isdigit() and not Path(f"/proc/{pid}").exists() and owner == os.geteuid():
+                remove(folder)

@@ -24,7 +24,7 @@ from noria.core.errors import PolicyError, SandboxError, boundary
 from noria.core.files import read_plain
 from noria.core.protocols import Episode, Folders, World
 from noria.core.types import Outcome, Task, Trajectory
-from noria.harnesses._process import Cell, Ended, remove, run
+from noria.harnesses._process import Cell, Ended, remove, run, sweep
 from noria.sandboxes._jail import find_bwrap
 from noria.server.record import Terms
 from noria.stages.jobs import Job, Limits
@@ -36,6 +36,8 @@ if TYPE_CHECKING:  # what loads torch waits until a worker is built
 
 #: What a command may name in braces.
 NAMED = ("base_url", "api_key", "model", "task_file", "answer_file", "workdir", "python")
+#: Start of the names of folders for rollouts; a process's number follows.
+PREFIX = "noria-harness-"
 #: Letters of a harness's last words that a reason holds.
 TOLD = 300
 
@@ -83,7 +85,8 @@ class Player:
         self.config, self._worlds, self._blocking = config, worlds, frozenset(blocking)
         self._policy, self._renderer = policy, renderer
         self._lock = threading.RLock()
-        self.root = Path(os.path.realpath(tempfile.mkdtemp(prefix=f"noria-harness-{os.getpid()}-")))
+        sweep(Path(tempfile.gettempdir()), PREFIX)
+        self.root = Path(os.path.realpath(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")))
         self._program = find_bwrap() if config.isolate else ""
 
     def close(self) -> None:

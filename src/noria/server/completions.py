@@ -43,8 +43,7 @@ class Completion:
             ids = served.prompt_ids(prompt, special)
             max_new = served.room(ids, request.max_tokens, "prompt")
             if session is not None and max_new:
-                text = prompt if isinstance(prompt, str) else served.decode(prompt)
-                self._asked.append(session.completion(request, ids, text, is_retry))
+                self._asked.append(session.completion(request, ids, is_retry))
                 max_new = session.room(self._asked[-1], max_new, "prompt")
             for choice in range(request.n):
                 scored = (wanted and choice == 0) or max_new == 0

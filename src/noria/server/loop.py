@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from noria.core.errors import boundary
+from noria.core.errors import UserError, boundary
 from noria.core.protocols import Completion
 from noria.engines.serving import Given, Settings, Token
 from noria.server.errors import ApiError, stopping
@@ -255,8 +255,18 @@ class DecodingLoop:
 
 
 def _settle(run: Callable[[], None], answer: Future[None]) -> None:
-    if answer.set_running_or_notify_cancel():
-        boundary(lambda: answer.set_result(run()), answer.set_exception)
+    """Do an errand; whatever it raises is for whoever waits for it."""
+
+    def done() -> None:
+        run()
+        answer.set_result(None)
+
+    if not answer.set_running_or_notify_cancel():
+        return
+    try:
+        boundary(done, answer.set_exception)
+    except UserError as fault:
+        answer.set_exception(fault)
 
 
 def _fitting(queue: deque[Job]) -> list[Job]:

@@ -106,12 +106,11 @@ class Session:
                 ids = (*self.graph.stream(parent), *tail)
                 seen = "\n\n".join(message.text for message in request.messages[at + 1 :])
                 return Asked(parent, ids, tail, seen, key, on_policy, is_retry)
-        ids = self.served.chat_ids(request)
-        return self._joined(ids, "\n\n".join(m.text for m in request.messages), key, on_policy, is_retry)
+        return self._joined(self.served.chat_ids(request), key, on_policy, is_retry)
 
-    def completion(self, request: CompletionRequest, ids: tuple[int, ...], text: str, is_retry: bool) -> Asked:
+    def completion(self, request: CompletionRequest, ids: tuple[int, ...], is_retry: bool) -> Asked:
         """Where a prompt of ids stands in the session."""
-        return self._joined(ids, text, "", self._on_policy(request), is_retry)
+        return self._joined(ids, "", self._on_policy(request), is_retry)
 
     def room(self, asked: Asked, most: int, param: str) -> int:
         """Tokens that an answer may have, of `most` that are wanted or fit into the model.
@@ -196,10 +195,11 @@ class Session:
             )
         self.terms, self._begun = self.recorded.terms, len(self.graph.calls)
 
-    def _joined(self, ids: tuple[int, ...], text: str, key: str, on_policy: bool, is_retry: bool) -> Asked:
+    def _joined(self, ids: tuple[int, ...], key: str, on_policy: bool, is_retry: bool) -> Asked:
         parent = self.graph.longest_prefix(ids)
         tail = ids[len(self.graph.stream(parent)) :]
-        return Asked(parent, ids, tail, text, key, on_policy, is_retry)
+        seen = "" if parent is None else self.served.decode(tail)  # nobody reads what a beginning tells
+        return Asked(parent, ids, tail, seen, key, on_policy, is_retry)
 
     def _on_policy(self, request: Sampling) -> bool:
         heat = 1.0 if request.temperature is None else request.temperature

@@ -103,12 +103,20 @@ class Graph:
 
     def longest_prefix(self, ids: Sequence[int]) -> Place | None:
         """The answer with the longest stream that `ids` begin with and go beyond; of equals the newest."""
-        given, best, length = tuple(ids), None, 0
+        given = tuple(ids)
+        lengths: dict[Place | None, int] = {None: 0}
+        best: Place | None = None
         for number, call in enumerate(self.calls):
-            for choice in range(len(call.answers)):
-                stream = self.stream(Place(number, choice))
-                if length <= len(stream) < len(given) and given[: len(stream)] == stream:
-                    best, length = Place(number, choice), len(stream)
+            begun = lengths.get(call.parent)
+            if begun is None or not _goes_on(given, begun, call.ids):
+                continue
+            asked = begun + len(call.ids)
+            for choice, answer in enumerate(call.answers):
+                length = asked + len(answer.ids)
+                if length < len(given) and _goes_on(given, asked, answer.ids):
+                    place = Place(number, choice)
+                    lengths[place] = length
+                    best = place if length >= lengths[best] else best
         return best
 
     def ends(self) -> list[Place]:
@@ -124,6 +132,10 @@ class Graph:
             found.append(place)
             place = self.calls[place.call].parent
         return found[::-1]
+
+
+def _goes_on(given: tuple[int, ...], at: int, ids: tuple[int, ...]) -> bool:
+    return given[at : at + len(ids)] == ids
 
 
 def runs(roles: Sequence[TokenRole]) -> tuple[tuple[TokenRole, int], ...]:
