@@ -120,6 +120,7 @@ def test_what_is_no_specification_is_refused(text: Any, reason: str, case: str) 
         ({"params": [{"name": "a", "kind": "int", "low": 5, "high": 10**9}]}, "must lie in"),
         ({"params": [{"name": "a", "kind": "enum", "values": ["b", "b"]}]}, "each once"),
         ({"effects": ["a.b = 1"]}, "without checks and effects"),
+        ({"params": [{"name": n, "kind": "int"} for n in "abcde"]}, "more than 4 parameters"),
     ],
 )
 def test_an_odd_operation_is_refused(change: dict[str, Any], case: str) -> None:

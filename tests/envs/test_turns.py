@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
+from copy import copy
+from typing import ClassVar
 
 import pytest
 
 from noria.bases.answer import AnswerEpisode, answer_in
 from noria.bases.play import play, said
+from noria.bases.small import Drawn, SmallWorld, Way
 from noria.bases.turn import MOST_CALLS, answered, carried_out, error_line, kind_of_first
 from noria.bases.world import check_split, habit_named
 from noria.cli_worlds import ProvableWorld, draw, opened
 from noria.core.errors import PolicyError, UserError
-from noria.core.types import Message
+from noria.core.types import Message, Outcome, Task
 from noria.tokens.calls import Call, render_call
 
 CUT = '<call name="cut"><id>A1</id>'
@@ -121,3 +125,47 @@ def test_names_that_there_are_not_are_refused() -> None:
     check_split("train", ("train", "heldout"))
     with pytest.raises(UserError, match="split must be one of train, heldout: got 'unseen' - choose one of them"):
         check_split("unseen", ("train", "heldout"))
+
+
+class Echo(AnswerEpisode):
+    """Right is what was asked for."""
+
+    def __init__(self, task: Task) -> None:
+        super().__init__()
+        self.word: str = task.data["words"][0]
+
+    def grade(self) -> Outcome:
+        return Outcome(float(self.answer == self.word))
+
+    def fork(self) -> Echo:
+        return copy(self)
+
+
+class Echoes(SmallWorld):
+    """Ten words to be said again, from a draw that gives no plain JSON."""
+
+    name, experts = "echoes", ("again",)
+    ways: ClassVar = {"again": Way(1.0, lambda task, heard, chance: str(task.data["words"][0]), "answer")}
+
+    def draw(self, rng: random.Random) -> Drawn:
+        word = rng.choice("abcdefghij")
+        return Drawn(f"Say {word}.", {"words": (word, rng.choice("xy"))})
+
+    def open(self, task: Task) -> Echo:
+        return Echo(task)
+
+
+def test_a_small_world_without_tools_draws_plain_tasks_until_there_are_no_more() -> None:
+    world = Echoes()
+    train, heldout = world.tasks("train", 5, 0), world.tasks("heldout", 2, 0)
+    assert train[:3] == world.tasks("train", 3, 0) and not {t.prompt for t in train} >= {t.prompt for t in heldout}
+    assert all(isinstance(task.data["words"], list) and not task.tools for task in train)
+    assert world.reference(train[0]) == [train[0].data["words"][0]] and world.advice_for("again") == "answer"
+    assert world.strategies == {"again": 1.0} and world.kind("a") == "answer" and world.kind(CUT) == "malformed"
+    assert world.kind(render_call("answer")) == "answer" and world.kind(render_call("fly")) == "malformed"
+    with pytest.raises(UserError, match="tasks must be fewer: got 21, found "):
+        world.tasks("train", 21, 0)
+    with pytest.raises(UserError, match="split must be one of train, heldout"):
+        world.tasks("unseen", 1, 0)
+    with pytest.raises(TypeError, match="abstract method"):
+        SmallWorld()  # type: ignore[abstract]

@@ -113,6 +113,7 @@ class SmallWorld(ScriptedWorld):
     def _task(self, drawn: Drawn, split: Split) -> Task | None:
         """The task of a draw, None where its content is of the other split."""
         content = json.dumps([drawn.prompt, drawn.data], sort_keys=True)
+        drawn = Drawn(drawn.prompt, json.loads(content)[1])  # as it will be read from a file
         digest = hashlib.sha256(content.encode()).hexdigest()
         if (int(digest[:8], 16) % _HELDOUT_ONE_IN == 0) != (split == "heldout"):
             return None
