@@ -265,14 +265,15 @@ def replaced(text: str, line: int, new: str) -> str:
     return "\n".join(lines)
 
 
+@pytest.fixture(scope="module")
+def world() -> Iterator[ProvableWorld]:
+    with opened("harbor", "bwrap") as made:
+        yield made
+
+
 @pytest.mark.slow
 class TestOwnTasks(WorldContract):
     """Every promise of a world, on its own small tasks."""
-
-    @pytest.fixture(scope="class")
-    def world(self) -> Iterator[ProvableWorld]:
-        with opened("harbor", "bwrap") as made:
-            yield made
 
     def drawn(self, world: ProvableWorld, split: str) -> tuple[Task, ...]:
         return tuple(draw(world, split, TASKS, SEED))
