@@ -153,6 +153,9 @@ def test_several_calls_of_a_turn_answer_in_order_and_errors_cost_their_neighbour
     assert lines[5].startswith("[6 fly] error: no tool 'fly'")
     assert lines[6:] == ["[7 sh] one", "(exit 3)"]
     assert episode.act(render_call("read", path="memo.txt") * 17).text == "error: at most 16 calls in one message"
+    assert episode.act("\ud800").text.startswith("error: the message holds half a character")
+    episode.act(render_call("sh", command="head -c 90000 /dev/zero | tr '\\0' x > big"))
+    assert episode.act(render_call("read", path="big")).text.endswith("x\n(… 30000 more characters)")
     episode.close()
 
 

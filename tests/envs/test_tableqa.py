@@ -194,7 +194,7 @@ def test_facts_follow_from_later_ones_and_a_dump_establishes_no_value() -> None:
 @pytest.mark.parametrize(
     ("form", "answer", "off", "right", "wrong"),
     [
-        ("number", ["1250"], 0.0, ["1250", "1,250", "The answer is 1250.", "1250.0"], ["1251", "1250 or 3", "", "125"]),
+        ("number", ["1250"], 0.0, ["1250", "1,250.0", "Answer: 1250."], ["1251", "1250 or 3", "9" * 5000 + "/7", ""]),
         ("number", ["12.33"], 0.006, ["12.33", "12.3333"], ["12.3", "12.4"]),
         ("number", ["40.1"], 0.06, ["40.1", "40.1%", "40.1 percent", "40.12"], ["40.3", "0.401"]),
         ("text", ["Oslo"], 0.0, ["Oslo", "oslo.", "Answer: Oslo", "the Oslo"], ["Rome", "Oslo, Rome", "not Oslo"]),

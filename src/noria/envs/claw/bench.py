@@ -13,6 +13,8 @@ from noria.tokens.toolbox import Toolbox, Typed, tool
 
 #: Where long observations go.
 SPILLS = ".spill"
+#: Characters of a file that are shown; commands are cut by the sandbox.
+_MAX_SHOWN = 60_000
 HARNESSES: dict[str, tuple[str, ...]] = {
     "full": ("sh", "read", "write", "edit", "python", "sql"),
     "shell": ("sh",),
@@ -63,7 +65,10 @@ class Bench:
 
     def read(self, path: str) -> str:
         """Show a file."""
-        return self.workspace.read(path).rstrip("\n") or "(empty)"
+        text = self.workspace.read(path).rstrip("\n")
+        if len(text) > _MAX_SHOWN:
+            text = f"{text[:_MAX_SHOWN]}\n(… {len(text) - _MAX_SHOWN} more characters)"
+        return text or "(empty)"
 
     def write(self, path: str, text: str) -> str:
         """Make or replace a file."""

@@ -28,6 +28,8 @@ from noria.graders.numeric import read_number
 
 #: Files that are larger are not what was asked for.
 _MAX_CHARS = 200_000
+#: A longer answer is none.
+_MAX_SAID = 200
 _WORDS = Differences(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
 
 
@@ -176,6 +178,8 @@ def _answer(item: Item, answer: str) -> Found:
 def answers(said: str, want: str, numeric: bool) -> bool:
     """Whether a text is the answer: one number, or the words, however they are written."""
     said = final(said)
+    if len(said) > _MAX_SAID:
+        return False
     if not numeric:
         return normalise(said, _WORDS) == normalise(want, _WORDS)
     found = read_number(said)
@@ -200,14 +204,21 @@ def equal(have: Any, want: Any, strict: bool = False) -> bool:
         return have is want
     if strict:
         numbers = isinstance(have, int | float) and isinstance(want, int | float)
-        return math.isclose(have, want, rel_tol=1e-9) if numbers else bool(have == want)
+        return _close(have, want, 1e-9) if numbers else bool(have == want)
     return have == want or _near(have, want)
 
 
 def _near(have: Any, want: Any) -> bool:
     try:
-        return math.isclose(float(have), float(want), rel_tol=1e-6)
+        return _close(float(have), float(want), 1e-6)
     except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _close(have: float, want: float, rel_tol: float) -> bool:
+    try:
+        return math.isclose(have, want, rel_tol=rel_tol)
+    except OverflowError:  # JSON knows whole numbers of any size
         return False
 
 

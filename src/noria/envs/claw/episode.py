@@ -10,6 +10,7 @@ from noria.core.turns import Progress
 from noria.core.types import Observation, Outcome, Task
 from noria.envs.claw.bench import Bench
 from noria.envs.claw.checks import check, fault_of, progress
+from noria.tokens.calls import is_torn
 from noria.tokens.tool_episode import ToolEpisode
 
 Pay = Literal["all", "share"]
@@ -31,6 +32,8 @@ class ClawEpisode(ToolEpisode):
             SandboxError: a command could not be run, so nothing is known about it.
             IllegalTransition: the episode is over.
         """
+        if is_torn(message):
+            return Observation("error: the message holds half a character, which no file can")
         if message.count("<call") > _MAX_CALLS:
             return Observation(f"error: at most {_MAX_CALLS} calls in one message")
         return super().act(message)

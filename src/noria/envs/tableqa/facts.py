@@ -17,6 +17,8 @@ from noria.graders.numeric import read_number
 _WORDS = Differences(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
 #: How far a computed cell may be off what was rounded for the reference.
 _ROUNDED = 0.06
+#: A longer answer is none.
+_MAX_SAID = 400
 
 
 def established(facts: Sequence[Fact], log: Sequence[Evidence]) -> list[bool]:
@@ -48,6 +50,8 @@ def right_answer(said: str, want: Mapping[str, Any]) -> bool:
     `want` has `form` ("number", "text" or "list"), `answer` (its items) and `off` (the error that is allowed).
     """
     items: list[str] = want["answer"]
+    if len(said) > _MAX_SAID:
+        return False
     if want["form"] == "list":
         return sorted(_word(item) for item in read_items(said)) == sorted(map(_word, items))
     text = final(said)
