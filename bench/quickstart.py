@@ -50,9 +50,9 @@ def read(run: Path) -> dict[str, Any]:
     for world in worlds:
         experts = []
         for r in rounds:
-            sft, merged = outcomes(run, r, "sft"), outcomes(run, r, "merged")
+            sft, final = outcomes(run, r, "sft"), outcomes(run, r, "final")
+            merged = outcomes(run, r, "merged") if (run / f"round-{r}" / "evaluate-merged").exists() else final
             expert = outcomes(run, r, f"expert:{world}")
-            final = outcomes(run, r, "final")
             experts.append(
                 {
                     "gain": gain(sft, expert, world),
