@@ -137,7 +137,7 @@ def test_garbage_earns_less_than_1_and_never_raises(module: ModuleType, bench: B
     odd = [replace(case, answer=text, state={}, files={}, transcript=()) for text in GARBAGE]
     odd += [replace(case, transcript=messages, state={"": None}, files={"a\x00": "", "/x": "\ud800"})]
     if "sandbox" in module.NEEDS:
-        odd = odd[::4]
+        odd = odd[3::4]
     for each, found in zip(odd, bench.grade(module, *odd), strict=True):
         assert found.reward != 1.0, (each.answer, found)
 

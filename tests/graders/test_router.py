@@ -315,6 +315,7 @@ def test_answers_made_to_take_long_are_read_in_no_time() -> None:
             await router.close()
 
     assert {outcome.reward for outcome in asyncio.run(work())} == {0.0}
+    assert code_of("\ud800 = 1") == "? = 1\n"
     assert code_of("a\n```py\nx = 1\n```\n```sh\nls\n```\n```\nopen") == "x = 1\n"
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 from noria.core.errors import EngineError, UserError
 from noria.core.remote import ServerConfig, connect, read_key
 from noria.core.types import Message
+from noria.graders._fences import whole
 
 if TYPE_CHECKING:
     import openai
@@ -65,7 +66,7 @@ class ChatJudge:
         import openai
 
         config = self._config
-        asked = [{"role": message.role, "content": _whole(message.content)} for message in messages]
+        asked = [{"role": message.role, "content": whole(message.content)} for message in messages]
         try:
             reply = self._client.chat.completions.with_raw_response.create(
                 model=config.model,
@@ -88,11 +89,6 @@ class ChatJudge:
         if not said:
             raise EngineError("the judge's answer is empty")
         return said
-
-
-def _whole(text: str) -> str:
-    """A text without halves of surrogate pairs, which no request can carry."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def connected(config: JudgeConfig) -> ChatJudge:

@@ -19,6 +19,8 @@ from noria.graders.base import Case, Example, Given, need_children, outcome, spe
 SOURCE = "math-verify, github.com/huggingface/Math-Verify"
 NEEDS = ("children",)
 _ANSWER = re.compile(r"\b(?:final\s+)?answer\s*(?::|is)\s*", re.IGNORECASE)
+#: What would only take time until it is killed.
+_HUGE = re.compile(r"\d{3,}\s*\)*\s*!|!\s*\)*\s*!|\^\{?\d{6,}")
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{")
 
 
@@ -64,6 +66,8 @@ class Mathematics:
             return outcome(False, "no answer")
         if len(said) > config.max_chars:
             return outcome(False, f"longer than {config.max_chars} characters")
+        if _HUGE.search(said) and not any("!" in text for text in spec.accepted):
+            return outcome(False, "a number too large to be the answer")
         payload = {"accepted": list(spec.accepted), "answer": said, "digits": config.digits}
         try:
             verdict = await self._children.run("_math", payload, config.timeout_s)

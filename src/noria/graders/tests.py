@@ -18,7 +18,7 @@ from noria.core.config import Checked
 from noria.core.errors import PolicyError
 from noria.core.protocols import Sandbox, TestReport
 from noria.core.types import Outcome
-from noria.graders._fences import last_block
+from noria.graders._fences import last_block, whole
 from noria.graders.base import Case, Example, Given, need_sandbox, outcome, spec_of
 
 NEEDS = ("sandbox",)
@@ -116,7 +116,7 @@ def passed_share(report: TestReport) -> float:
 
 def laid_over(case: Case, answer_path: str, ours: Mapping[str, str]) -> dict[str, str]:
     """The policy's files without those that run by themselves, its answer, and over them our own."""
-    files = {path: text for path, text in case.files.items() if not _runs_itself(path)}
+    files = {whole(path): whole(text) for path, text in case.files.items() if not _runs_itself(path)}
     if answer_path:
         files[answer_path] = code_of(case.answer)
     shadowed = {PurePosixPath(path).as_posix() for path in ours}
@@ -127,7 +127,7 @@ def laid_over(case: Case, answer_path: str, ours: Mapping[str, str]) -> dict[str
 def code_of(answer: str) -> str:
     """The last fenced block of an answer, else all of it."""
     block = last_block(answer, ("python", "py"))
-    return (answer.strip("\n") if block is None else block) + "\n"
+    return whole(answer.strip("\n") if block is None else block) + "\n"
 
 
 def _runs_itself(path: str) -> bool:

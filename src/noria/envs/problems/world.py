@@ -23,7 +23,7 @@ from noria.envs.problems.tasks import CALCULATOR, NAME, SPLITS, TEMPLATES, draw_
 from noria.graders.base import Case
 from noria.graders.blocking import BlockingRouter
 from noria.graders.router import Limits
-from noria.tokens.calls import Heard, hear
+from noria.tokens.calls import Heard, Malformed, hear
 from noria.tokens.tool_episode import ToolEpisode
 from noria.tokens.toolbox import Toolbox, tool
 
@@ -52,8 +52,10 @@ class Config(Checked):
     @model_validator(mode="after")
     def _names_what_there_is(self) -> Config:
         subjects = sorted({template.subject for template in TEMPLATES.values()})
-        for field, known in (("templates", list(TEMPLATES)), ("subjects", subjects)):
-            for name in getattr(self, field):
+        for field, named, known in (
+            ("templates", self.templates, list(TEMPLATES)), ("subjects", self.subjects, subjects)
+        ):  # fmt: skip
+            for name in named:
                 if name not in known:
                     raise ValueError(
                         f"{field} must name some of {', '.join(known)}: got {name!r}{nearest(name, known)}"
@@ -127,7 +129,7 @@ class ProblemWorld(ScriptedWorld):
     def kind(self, message: str) -> str:
         """ "check" (calls, or says that it checks), "steps" (thinks), "answer" (does not), or "malformed"."""
         heard: Heard = hear(message)
-        if any(not hasattr(call, "name") for call in heard.calls):
+        if any(isinstance(call, Malformed) for call in heard.calls):
             return "malformed"
         if heard.calls or "check" in heard.think:
             return "check"
