@@ -4,6 +4,7 @@
 PYTHON ?= python3
 WORKERS ?= 2
 VENV := .venv
+OTHERS := .venv-ecosystem
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 MIX := tiny
@@ -14,10 +15,10 @@ OFFLINE := HF_HUB_OFFLINE=1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-all test-ray lint format bench base lock
+.PHONY: help setup demo test test-all test-ray test-ecosystem lint format bench base lock
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv and install the locked versions
 
@@ -37,6 +38,9 @@ test-all: lint ## the same with the slow tests
 test-ray: $(READY) ## install Ray (80 MB) and run the tests of executors with it
 	$(BIN)/python -m pip install -q -e '.[ray]'
 	$(ONE_THREAD) $(OFFLINE) $(BIN)/pytest -q tests/executors
+
+test-ecosystem: $(OTHERS)/.ready ## create .venv-ecosystem (2 GB) and run the tests with packages of others
+	$(ONE_THREAD) $(OFFLINE) $(OTHERS)/bin/pytest -q tests/ecosystem
 
 lint: $(READY) ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
@@ -61,6 +65,13 @@ lock: ## resolve the ranges of pyproject.toml anew and write requirements.lock
 	rm -rf build/lock && $(PYTHON) -m venv build/lock && build/lock/bin/pip install -q '.[dev]'
 	{ head -n 1 requirements.lock; build/lock/bin/pip freeze --exclude noria | sed 's/+.*//'; } > build/lock/new
 	mv build/lock/new requirements.lock && rm -rf build/lock
+
+# Packages whose own pins exclude each other are held together by exact versions, without resolving them.
+$(OTHERS)/.ready: requirements-ecosystem.lock pyproject.toml
+	test -x $(OTHERS)/bin/python || $(PYTHON) -m venv $(OTHERS)
+	$(OTHERS)/bin/python -m pip install -q --no-deps -r requirements-ecosystem.lock
+	$(OTHERS)/bin/python -m pip install -q --no-deps -e .
+	@touch $@
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

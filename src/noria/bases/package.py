@@ -108,6 +108,15 @@ class Package:
             raise UserError(f"{self._field} must lead to one {self.name}: another is in use, {found.__file__}")
         return found
 
+    def sibling(self, name: str) -> ModuleType:
+        """A module of another package that this one needs. Raises UserError: it is missing."""
+        try:
+            return importlib.import_module(name)
+        except ImportError as fault:
+            raise UserError(
+                f"{self._field} leads to {self.name}, which needs {name}: {fault} - install what it needs"
+            ) from fault
+
     def close(self) -> None:
         """Let the wheel go."""
         if self._wheel is not None:

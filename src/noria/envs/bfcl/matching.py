@@ -115,7 +115,8 @@ def _typed(value: Any, expected: type, nested: type | None, options: Sequence[An
     """
     told = next((type(option) for option in options if option != ""), None)
     is_variable = told is not None and told is not expected
-    if type(value) is expected:
+    is_same: bool = type(value) is expected
+    if is_same:
         if nested is None:
             return True, is_variable
         for option in options:

@@ -1,0 +1,109 @@
+"""The user of `tau2`: the stand-in's turns, a model's, and the calculator of the desk; none needs the package."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from noria.core.errors import PolicyError, SandboxError
+from noria.core.types import Message
+from noria.envs.tau2.desk import calculated
+from noria.envs.tau2.user import AGREES, MOST_AGREES, STOP, ModelConfig, ModelUser, ScriptedUser, first_person, is_end
+
+SCENARIO = {
+    "reason_for_call": "You want to cancel your trip.",
+    "known_info": "You are Ann.",
+    "task_instructions": "",
+    "unknown_info": None,
+}
+
+
+def talk(*said: str) -> list[Message]:
+    return [Message("user" if number % 2 == 0 else "assistant", text) for number, text in enumerate(said)]
+
+
+def test_the_stand_in_tells_what_it_knows_once_then_agrees_then_is_content() -> None:
+    user = ScriptedUser()
+    first = user.first(SCENARIO)
+    assert first == "I want to cancel my trip."
+    assert user.answer(SCENARIO, talk(first, "Who are you?")) == "I am Ann."
+    assert user.answer(SCENARIO, talk(first, "Who?", "I am Ann.", "Shall I cancel?")) == AGREES
+    assert user.answer(SCENARIO, talk(first, "Who?", "I am Ann.", "It is cancelled.")) == STOP
+    asked = [first, "Who?", "I am Ann.", *["Sure?", AGREES] * MOST_AGREES, "Sure?"]
+    assert user.answer(SCENARIO, talk(*asked)) == STOP
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("You are sure that you're right.", "I am sure that I'm right."),
+        ("Ask the agent to tell you yourself.", "Ask the agent to tell me myself."),
+        ("your youth", "my youth"),
+    ],
+)
+def test_what_somebody_is_told_is_said_in_the_first_person(told: str, said: str) -> None:
+    assert first_person(told) == said
+
+
+@pytest.mark.parametrize(("text", "value"), [("1 + 2 * 3", "7.0"), ("-(10 / 4)", "-2.5"), ("0.1+0.2", "0.3")])
+def test_the_calculator_adds_up(text: str, value: str) -> None:
+    assert calculated(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "1/0", "9**9**9", "9 ** 9", "a", "__import__('os')", "1" * 100, "(1", "()"])
+def test_the_calculator_refuses_all_else(text: str) -> None:
+    with pytest.raises(PolicyError, match="expression"):
+        calculated(text)
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[HTTPServer, list[dict[str, Any]]]]:
+    asked: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        """A chat model that says the same always."""
+
+        def do_POST(self) -> None:
+            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            message = {"role": "assistant", "content": f" Fine. {STOP}"}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            body = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+            text = json.dumps(body).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    made = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=made.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield made, asked
+    made.shutdown()
+    made.server_close()
+
+
+def test_a_model_plays_the_user_with_the_roles_turned(server: tuple[HTTPServer, list[dict[str, Any]]]) -> None:
+    made, asked = server
+    config = ModelConfig(base_url=f"http://127.0.0.1:{made.server_port}/v1", model="m")
+    said = ModelUser(config).answer(SCENARIO, talk("I want to cancel my trip.", "Who are you?"))
+    assert said == f"Fine. {STOP}" and is_end(said)
+    system, *rest = asked[0]["messages"]
+    assert "known_info: You are Ann." in system["content"] and "unknown_info" not in system["content"]
+    assert [(m["role"], m["content"]) for m in rest] == [
+        ("assistant", "I want to cancel my trip."), ("user", "Who are you?"),
+    ]  # fmt: skip
+
+
+def test_a_model_that_is_not_there_is_a_fault_of_the_environment() -> None:
+    config = ModelConfig(base_url="http://127.0.0.1:1/v1", model="m", max_retries=0, timeout_s=1.0)
+    with pytest.raises(SandboxError, match="did not answer"):
+        ModelUser(config).answer(SCENARIO, talk("a", "b"))
