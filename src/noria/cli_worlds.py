@@ -13,6 +13,7 @@ from noria.core.protocols import Sandbox, Shape, Shaping, TestReport, Workspace,
 from noria.core.recipe import Recipe, of_world
 from noria.core.recipe_tables import EnvTable, SandboxTable
 from noria.core.registry import nearest
+from noria.core.strategies import strategy_of
 from noria.core.types import Outcome, Task
 
 MAX_TURNS = 64
@@ -116,11 +117,11 @@ def check_strategies(recipe: Recipe) -> None:
     for env, table in recipe.env.items():
         world = cast(World, table.module().build(table.config(), lazy))
         for teacher, strategy in wanted.items():
-            if strategy not in world.strategies:
+            if strategy_of(world, strategy) is None:
                 faults.append(
                     f"teachers.{teacher}.strategy must be known in every world: got {strategy!r}, which "
                     f"env.{env} lacks{nearest(strategy, list(world.strategies))} - its experts are "
-                    f"{', '.join(world.experts)}"
+                    f"{', '.join(world.experts)}; expert:1 is the first of each"
                 )
         world.close()
     lazy.close()

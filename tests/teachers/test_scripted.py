@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noria.core.errors import UserError
+from noria.core.strategies import strategy_of
 from noria.core.types import Message
 from noria.envs import ledger
 from noria.teachers import scripted
@@ -31,6 +32,18 @@ def test_a_strategy_that_the_world_lacks_is_refused() -> None:
     (task,) = world.tasks("train", 1, seed=1)
     with pytest.raises(UserError, match="'test-first'.*its experts are careful, direct"):
         scripted.build(scripted.Config(strategy="test-first")).policy(world, task, seed=0)
+
+
+def test_an_expert_may_be_named_by_its_place() -> None:
+    world = ledger.build(ledger.Config(), None)
+    assert [strategy_of(world, name) for name in ("expert:1", "expert:2", "careful", "half")] == [
+        "careful", "direct", "careful", "half",
+    ]  # fmt: skip
+    for name in ("expert:0", "expert:3", "expert:", "expert:x", "expert:²", "Careful"):
+        assert strategy_of(world, name) is None
+    (task,) = world.tasks("train", 1, seed=1)
+    second = scripted.build(scripted.Config(strategy="expert:2")).policy(world, task, seed=0)
+    assert second([]) == world.policy(task, "direct", 0)([])
 
 
 def test_it_scores_no_tokens() -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from noria.contexts.base import Fresh, Rule
 from noria.core.errors import SandboxError, boundary
 from noria.core.protocols import Completion, Engine, Episode, Policy, World
+from noria.core.strategies import strategy_of
 from noria.core.turns import State
 from noria.core.types import EDITED, Message, Observation, Outcome, Trajectory, Turn
 from noria.stages.errands import Errands, Overdue, Then
@@ -135,7 +136,8 @@ class Roller:
     def _recite(self, live: Live) -> Trajectory:
         job, harness = live.job, self.harness
         world = self.worlds[job.task.world]
-        policy = _recited(job.script) if job.script else world.policy(job.task, job.strategy, job.seed)
+        strategy = strategy_of(world, job.strategy) or job.strategy
+        policy = _recited(job.script) if job.script else world.policy(job.task, strategy, job.seed)
         harness.begin(live)
         live.record.rendered(harness.prompt(live))
         stop = ""

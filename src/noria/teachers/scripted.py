@@ -9,6 +9,7 @@ from pydantic import Field
 from noria.core.config import Checked
 from noria.core.errors import UserError
 from noria.core.protocols import Policy, World
+from noria.core.strategies import strategy_of
 from noria.core.types import Task
 
 #: A script says what to do and has no probabilities, so it cannot be the route of a distillation.
@@ -19,7 +20,7 @@ class Config(Checked):
     """Which strategy."""
 
     type: Literal["scripted"] = "scripted"
-    strategy: str = Field(description="name of a strategy that every world of the recipe has")
+    strategy: str = Field(description="a strategy that every world of the recipe has; expert:1 = each world's first expert")
 
 
 class ScriptedTeacher:
@@ -34,12 +35,13 @@ class ScriptedTeacher:
         Raises:
             UserError: the world has no such strategy; lists those it has.
         """
-        if self.config.strategy not in world.strategies:
+        strategy = strategy_of(world, self.config.strategy)
+        if strategy is None:
             raise UserError(
                 f"teachers: strategy must be one of the world {world.name}: got {self.config.strategy!r}, "
                 f"expected one of {', '.join(world.strategies)} - its experts are {', '.join(world.experts)}"
             )
-        return world.policy(task, self.config.strategy, seed)
+        return world.policy(task, strategy, seed)
 
 
 def build(config: Config) -> ScriptedTeacher:
