@@ -20,7 +20,7 @@ class Config(Checked):
     """Which strategy."""
 
     type: Literal["scripted"] = "scripted"
-    strategy: str = Field(description="a strategy that every world of the recipe has; expert:1 = each world's first expert")
+    strategy: str = Field(description="a strategy that every world has, or expert:1 for each world's first expert")
 
 
 class ScriptedTeacher:
