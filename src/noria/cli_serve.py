@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import nullcontext
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,12 +66,7 @@ def serve(
 
     Example: noria serve builtin:tiny --port 8000
     """
-    key = read_key(api_key_env)
-    if not key and not is_this_machine(host):
-        raise UserError(
-            f"--host must be this machine's own loopback without a key: got {host!r}, where others could use the model "
-            "- set --api-key-env, or --host 127.0.0.1"
-        )
+    key = _key(api_key_env, host)
     folder = find_model(model)
     length = _length(folder, max_model_len)
     if dtype not in ("float32", "bfloat16"):
@@ -82,21 +78,39 @@ def serve(
     )
     terms = _terms(record, temperature)
     api = builder.build(name or model, folder, key, config, queue, max_logprobs, record, terms, _script(script))
-    shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{listener.getsockname()[1]}/v1"
-    facts = {"event": "ready", "base_url": url, "port": listener.getsockname()[1], "model": name or model}
-    facts |= {"max_model_len": length, "slots": slots}
-
-    def ready() -> None:
-        if as_json:
-            print(json.dumps(facts), flush=True)
-        else:
-            Console().print(Text(f"serving {name or model} at {url}, {length} tokens, {slots} at once"), soft_wrap=True)
-
+    facts = _facts(host, listener.getsockname()[1], name or model, length, slots)
     with nullcontext() if record is None else hold(record / "lock", "--record"):
-        server.serve(api, listener, drain_s, ready)
+        server.serve(api, listener, drain_s, partial(_tell, facts, as_json))
     if not as_json:
         Console().print(Text("stopped"))
+
+
+def _facts(host: str, port: int, model: str, length: int, slots: int) -> dict[str, Any]:
+    """What is told of a server that is up."""
+    shown = f"[{host}]" if ":" in host else host
+    return {
+        "event": "ready", "base_url": f"http://{shown}:{port}/v1", "port": port, "model": model,
+        "max_model_len": length, "slots": slots,
+    }  # fmt: skip
+
+
+def _tell(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(facts), flush=True)
+        return
+    text = "serving {model} at {base_url}, {max_model_len} tokens, {slots} at once".format_map(facts)
+    Console().print(Text(text), soft_wrap=True)
+
+
+def _key(variable: str | None, host: str) -> str:
+    """The key that clients must send. Raises UserError where there is none and others could reach the server."""
+    key = read_key(variable)
+    if not key and not is_this_machine(host):
+        raise UserError(
+            f"--host must be this machine's own loopback without a key: got {host!r}, where others could use the model "
+            "- set --api-key-env, or --host 127.0.0.1"
+        )
+    return key
 
 
 def _terms(record: Path | None, temperature: float | None) -> Any:
