@@ -3,7 +3,7 @@
     python bench/worlds.py runs/worlds-… [runs/…] [--json]
 
 Gains are paired over the same held-out tasks and draws; intervals are 95 % (Newcombe's for paired proportions). Runs of
-the overlay `five.toml` are read too.
+`recipes/five.toml` are read too.
 """
 
 from __future__ import annotations
