@@ -18,6 +18,7 @@ class Mix:
     per_task    episodes of one task, each with habits drawn anew: more where tasks are dear to make
     vocabulary  tokens, tags among them
     steps       of training
+    episodes    transcripts, in as many files as `shards`, which belong to the seed
     """
 
     options: Mapping[str, Mapping[str, Any]]
@@ -27,6 +28,8 @@ class Mix:
     per_task: Mapping[str, int] = field(default_factory=dict)
     vocabulary: int = 1024
     steps: int = 2600
+    episodes: int = 128_000
+    shards: int = 16
 
     @property
     def worlds(self) -> tuple[str, ...]:
@@ -62,5 +65,8 @@ MIXES = {
         },
         per_task={"tooluse": 3, "mechanisms": 3},
         vocabulary=1280,
+        steps=2400,
+        episodes=96_000,
+        shards=12,
     ),
 }  # fmt: skip

@@ -125,13 +125,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mix", choices=list(MIXES), default="tiny")
     parser.add_argument("--out", type=Path, required=True, help="folder for the shards")
-    parser.add_argument("--episodes", type=int, default=128_000)
-    parser.add_argument("--shards", type=int, default=16)
+    parser.add_argument("--episodes", type=int, help="by default the mix's own")
     parser.add_argument("--seed", type=int, default=1, help="must differ from the seeds of runs")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    per_shard = args.episodes // args.shards
-    shards = [(args.out / f"corpus-{i}.jsonl", 1_000_000 * args.seed + i) for i in range(args.shards)]
+    mix = MIXES[args.mix]
+    per_shard = (args.episodes or mix.episodes) // mix.shards
+    shards = [(args.out / f"corpus-{i}.jsonl", 1_000_000 * args.seed + i) for i in range(mix.shards)]
     work = [(args.mix, path, per_shard, seed) for path, seed in shards]
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         for path in pool.imap(_shard, work):
