@@ -183,23 +183,23 @@ def collect_todos(rng: Random) -> Job:
     """Marked lines of several files, with the file's name. The slip leaves the name out."""
     texts: dict[str, str] = {}
     for title in sorted(some(rng, [title.lower() for title in TITLES], 3)):
-        lines = [f"TODO {rng.choice(WORDS)} {rng.randint(10, 99)}", f"{rng.choice(WORDS)} {rng.randint(10, 99)}"]
+        lines = [f"NOTE {rng.choice(WORDS)} {rng.randint(10, 99)}", f"{rng.choice(WORDS)} {rng.randint(10, 99)}"]
         lines += [f"all {rng.choice(WORDS)}"]
         rng.shuffle(lines)
         texts[f"{title}.md"] = "\n".join(lines) + "\n"
-    want = "".join(f"{path}:{line}\n" for path, text in texts.items() for line in text.split("\n") if "TODO" in line)
+    want = "".join(f"{path}:{line}\n" for path, text in texts.items() for line in text.split("\n") if "NOTE" in line)
     return Job(
-        ask="Collect the lines with TODO of all .md files in todo.txt, each as file:line, files in order of name.",
+        ask="Collect the lines with NOTE of all .md files in notes.txt, each as file:line, files in order of name.",
         files=texts,
-        checks=(items.text("todo.txt", want), *(items.same(path, text) for path, text in texts.items())),
+        checks=(items.text("notes.txt", want), *(items.same(path, text) for path, text in texts.items())),
         look=(sh("head -2 *.md"),),
-        shell=(sh("grep TODO *.md > todo.txt"),),
+        shell=(sh("grep NOTE *.md > notes.txt"),),
         code=(
-            "import glob\nhits = [f + ':' + x for f in sorted(glob.glob('*.md')) for x in open(f) if 'TODO' in x]\n"
-            "open('todo.txt', 'w').writelines(hits)"
+            "import glob\nhits = [f + ':' + x for f in sorted(glob.glob('*.md')) for x in open(f) if 'NOTE' in x]\n"
+            "open('notes.txt', 'w').writelines(hits)"
         ),
-        slip=(sh("grep -h TODO *.md > todo.txt"),),
-        made=("todo.txt",),
+        slip=(sh("grep -h NOTE *.md > notes.txt"),),
+        made=("notes.txt",),
     )
 
 
