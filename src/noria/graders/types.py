@@ -58,6 +58,8 @@ TYPES: Mapping[str, TaskType] = {
     "agent.calls": TaskType("tool_calls", "tool use: exactly the right calls in their order"),
     "agent.calls_any_order": TaskType("tool_calls", "tool use: the right calls in any order", {"order": False}),
     "agent.files": TaskType("state", "file work: files hold what they should"),
+    "agent.checklist": TaskType("checklist", "file work: everything on a list is so"),
+    "agent.checklist_share": TaskType("checklist", "file work: the weight of what is so", {"reward": "share"}),
     "search.short": TaskType("exact", "search: a name or a date, in words", _WORDS),
     "search.overlap": TaskType("overlap", "search: F1 of the words of an answer"),
     "search.list": TaskType("collection", "search: everything that is asked for, F1", {"reward": "f1"}),
