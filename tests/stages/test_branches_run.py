@@ -36,7 +36,7 @@ ledger = {{ type = "ledger", tasks = 4 }}
 
 [phase]
 sft = {{ signal = "curated", loss = {{ ce = {{ aggregate = "sequence" }} }}, steps = 2, tokens_per_step = 600 }}
-rl = {{ signal = "rloo", steps = 2, prompts_per_step = 4, rollouts_per_prompt = 3, minibatches = 2, max_refills = 1, lr = 1e-4, temperature = 1.0, max_staleness = 1, use = {{ overlong = {{ max_tokens = 160, buffer_tokens = 150 }} }}, loss = {{ clipped = {{ aggregate = "sequence" }} }}, max_logp_diff = 0.05 }}
+rl = {{ signal = "rloo", steps = 2, prompts_per_step = 4, rollouts_per_prompt = 6, minibatches = 2, max_refills = 4, lr = 1e-4, temperature = 1.0, max_staleness = 1, use = {{ overlong = {{ max_tokens = 160, buffer_tokens = 150 }} }}, loss = {{ clipped = {{ aggregate = "sequence" }} }}, max_logp_diff = 0.05 }}
 """  # noqa: E501
 
 
@@ -92,7 +92,7 @@ def test_an_asynchronous_phase_trains_rollouts_in_branches_as_one(ctx: Context) 
     assert [row["step"] for row in steps] == [1, 2]
     for row in steps:
         # Every rollout gives a row at least; with one observation kept most give several.
-        useful = round(3 * row["groups"] * (1 - row["reward/frac_zero_std"]))
+        useful = round(6 * row["groups"] * (1 - row["reward/frac_zero_std"]))
         assert row["rows"] > useful > 0
         assert row["outcome/unknown_frac"] == 0
     # Branches of a rollout are scored as they were sampled: engine and trainer agree where both have one version.
