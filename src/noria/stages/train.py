@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from noria.core.errors import UserError
 from noria.core.recipe_phases import (
     Distilled,
     EfficiencyPhase,
@@ -171,12 +172,14 @@ def fine_tune(keeper: Keeper, seed: int, trainer: Learner, rows: Sequence[Row], 
     """Supervised steps over rows in seeded epochs; state is saved every `SFT_SAVES` steps.
 
     Raises:
-        ValueError: there is nothing to train on.
-        UserError: the saved state is of another model or of other rows.
+        UserError: there is nothing to train on, or the saved state is of another model or of other rows.
         BadStep: a step was not finite; the last good state is kept.
     """
     if not rows:
-        raise ValueError("supervised fine-tuning needs rows: every sample was masked or filtered away")
+        raise UserError(
+            f"phase {keeper.label} must have something to train on: every sample was unsolved, masked or filtered away "
+            "- `noria show` counts why; give more tasks, samples_per_task or turns, or a stronger teacher"
+        )
     trainer.configure(phase.lr, phase.betas, phase.weight_decay, phase.grad_norm)
     terms, coefficients = build_terms(phase), {name: table.coef for name, table in phase.loss.items()}
     work, label, first = keeper.work, keeper.label, 0
