@@ -25,6 +25,7 @@ from noria.core.types import (
     Sample,
     Score,
     Task,
+    TaskLimits,
     TokenRecord,
     Tool,
     Trajectory,
@@ -41,8 +42,10 @@ PLAIN: st.SearchStrategy[Any] = st.recursive(
     max_leaves=4,
 )
 TOOLS = st.builds(Tool, TEXT, TEXT, st.dictionaries(TEXT, st.tuples(TEXT, TEXT), max_size=2))
+SECONDS = st.none() | st.floats(min_value=1e-3, max_value=1e9)
+LIMITS = st.builds(TaskLimits, st.integers(0, 99), st.integers(0, 10**6), SECONDS, SECONDS)
 TASKS = st.builds(
-    Task, id=TEXT, world=TEXT, system=TEXT, prompt=TEXT, tools=st.lists(TOOLS, max_size=2).map(tuple),
+    Task, id=TEXT, world=TEXT, system=TEXT, prompt=TEXT, tools=st.lists(TOOLS, max_size=2).map(tuple), limits=LIMITS,
     data=st.dictionaries(TEXT, PLAIN, max_size=2), split=st.sampled_from(["train", "heldout", "unseen"]),
 )  # fmt: skip
 OUTCOMES = st.builds(Outcome, st.none() | FLOAT, st.dictionaries(TEXT, FLOAT, max_size=2), TEXT)
@@ -98,7 +101,7 @@ def test_every_carrier_of_core_types_is_covered() -> None:
     assert carriers == {
         "Message", "Tool", "Task", "Outcome", "Observation", "Turn", "TokenRecord", "Trajectory", "Pair",
         "KeyAction", "Analysis", "Hint", "Sample", "Score", "Verdict",
-        "Branch",
+        "Branch", "TaskLimits",
     }  # fmt: skip
 
 

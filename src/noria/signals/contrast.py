@@ -1,8 +1,4 @@
-"""Pairwise contrast: a rollout earns the share of its group that it beats, measure by measure, the gravest first.
-
-Two rollouts are compared on the named measures of the verifier in their order; the first on which they differ decides,
-so that no later one makes up for it. Where none differs, the rewards decide; equal rollouts share the point.
-"""
+"""Pairwise contrast: a rollout earns the share of its group that it beats, measure by measure, the gravest first."""
 
 from __future__ import annotations
 
@@ -31,7 +27,9 @@ class Config(SignalConfig):
 
 
 class Contrast:
-    """Built group reward."""
+    """Two rollouts are compared on the named measures of the verifier in their order; the first on which they differ
+    decides, so that no later one makes up for it. Where none differs, the rewards do; equal rollouts share the point.
+    """
 
     needs_reference = False
 
