@@ -19,6 +19,7 @@ from typing import Any
 
 from noria.core.errors import UserError
 from noria.core.protocols import Sandbox
+from noria.core.remote import ServerConfig
 from noria.core.types import Message, Split
 from noria.envs.safety import grading, habits
 from noria.envs.safety.scenes import Scene
@@ -41,14 +42,19 @@ def question_of(prompt: str, answer: str) -> tuple[Message, ...]:
     return (Message("user", _JUDGE.format(prompt=prompt, answer=answer)),)
 
 
-def make(out: Path, count: int, seed: int, sandbox: Sandbox, advance: Callable[[int], None]) -> dict[str, Any]:
+def make(
+    out: Path, count: int, seed: int, sandbox: Sandbox, advance: Callable[[int], None],
+    server: ServerConfig | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """Write the files of the three stages from `count` training pairs, and one of held-out judgements from a quarter.
 
     Deterministic in (count, seed); a folder that is there is written anew. `advance` hears how many pairs are done.
 
     Raises:
-        UserError: `out` is a file, or there are not so many pairs.
+        UserError: `out` is a file, there are not so many pairs, or a server is to propose some.
     """
+    if server is not None:
+        raise UserError("--propose must go with a world that takes proposals, as tooluse: got safety - leave it out")
     if out.exists() and not out.is_dir():
         raise UserError(f"--out must be a folder: got {str(out)!r}, which is a file - name another")
     out.mkdir(parents=True, exist_ok=True)
