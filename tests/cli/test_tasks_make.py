@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from noria.core.codec import read_jsonl
 from noria.core.types import Task
 
@@ -66,6 +68,7 @@ def test_tasks_are_streamed_and_pruned(noria, tmp_path: Path) -> None:
         assert result.code == 2 and message in result.err, result.err
 
 
+@pytest.mark.slow
 def test_a_model_prunes_as_well(noria, tmp_path: Path) -> None:
     file, kept = tmp_path / "tasks.jsonl", tmp_path / "kept.jsonl"
     noria("tasks", "make", "ledger", "--n", "3", "--out", str(file))

@@ -26,8 +26,8 @@ from noria.core.shingles import Hashes, mixed
 _WIDTH, _PROBES = 8, 4
 #: Share of a table that is used at most; its size is the next power of 2.
 _LOAD = 0.5
-#: Look-ups after which the pages are given back: about 25 of 4 KiB each are touched, 13 MB between two.
-_BREATH = 128
+#: Look-ups after which the pages are given back. One touches about 25 places, and the kernel maps 64 KiB around each.
+_BREATH = 4
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
