@@ -12,8 +12,7 @@ import pytest
 from world_contract import WorldContract
 
 from noria.bases.package import Package
-from noria.cli_worlds import ProvableWorld, check_worlds, opened
-from noria.core import recipe as recipes
+from noria.cli_worlds import ProvableWorld, opened
 from noria.core.errors import UserError
 from noria.core.types import Task
 from noria.envs.bfcl.data import Data, Entry
@@ -252,11 +251,3 @@ def test_what_is_missing_is_said_with_the_command_that_gets_it(tmp_path: Path, w
         opened("bfcl", "process", options(wheel, "live_simple")) as made,
     ):
         made.tasks("heldout", 1, 0)
-
-
-def test_a_recipe_cannot_train_on_what_only_measures(wheel: Path, tmp_path: Path) -> None:
-    recipe = tmp_path / "measured.toml"
-    recipe.write_text('name = "m"\nrounds = 1\n[env]\nx = { type = "ledger" }\n', encoding="utf-8")
-    loaded = recipes.load([recipe], [f"env.x={{type='bfcl', path='{wheel}'}}"])
-    with pytest.raises(UserError, match=r"env\.x\.type must be a world with training tasks: got 'bfcl'.*noria eval"):
-        check_worlds(loaded)
