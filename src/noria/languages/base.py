@@ -1,0 +1,123 @@
+"""What a language tells the task factory about a repository: its layout, its build, its test runs, their reports.
+
+A plug-in is a file of this folder with `build() -> Language`. Everything that a `Step` names is seen inside the
+sandbox: the repository at `/workspace`, writable, and its dependency layer at `/deps`, read-only but while it is made.
+Nothing inside has a network. A plug-in runs nothing itself and reads files only below the root that it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+from noria.core.errors import NoriaError
+from noria.core.protocols import ExecResult
+
+WORKSPACE, DEPS = "/workspace", "/deps"
+
+#: How one test ended. "error": it, or what it stands in, could not be run.
+Status = Literal["pass", "fail", "error", "skip"]
+
+
+class Unusable(NoriaError):
+    """The repository is of this language, but no tasks can be made of it; says why in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command: recorded in a layer's sheet, and run again from there.
+
+    place   "inside": in the sandbox, working folder `/workspace`/`folder`. "outside": on this machine, working folder
+            the dependency layer, for the clients of package managers alone: such a step fetches or unpacks, and
+            executes nothing of what it fetched, and nothing of the repository.
+    """
+
+    argv: tuple[str, ...]
+    timeout_s: float = 600.0
+    env: tuple[tuple[str, str], ...] = ()
+    folder: str = "."
+    place: Literal["inside", "outside"] = "inside"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What lies where in a repository. Paths are relative to its root, with `/`, in order.
+
+    name      of the package, as its own metadata or else the folder says
+    sources   files that may be broken
+    tests     files with tests, and those that only tests use
+    settings  files that steer a test run or a build (`conftest.py`, `package.json`, `Makefile`): with `tests` they are
+              put back before a task is graded, and a task never changes them
+    needs     requirements of the dependency layer, as the language's package manager writes them
+    hidden    absolute paths of this machine that would show the package under repair, or a newer one: seen empty inside
+    facts     what else the plug-in wants to remember, as pairs
+    """
+
+    language: str
+    name: str
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+    settings: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+
+    def fact(self, key: str, otherwise: str = "") -> str:
+        """What was remembered under `key`."""
+        return dict(self.facts).get(key, otherwise)
+
+
+class Language(Protocol):
+    """One language. Test ids are any strings without newlines that are the same in each run."""
+
+    #: as in `noria.mutations`
+    name: str
+    #: endings of source files, with the dot
+    suffixes: tuple[str, ...]
+    #: names of files and folders that a build or a test run leaves and no task may show; `*` as in a shell
+    caches: tuple[str, ...]
+
+    def missing(self) -> str | None:
+        """Which program is not on this machine and how to get it; None where all is there."""
+        ...
+
+    def detect(self, root: Path) -> Layout | None:
+        """The layout of the repository at `root`; None where it is none of this language.
+
+        Raises:
+            Unusable: no tests, a runner that we don't know, or tests that need what we can't give.
+        """
+        ...
+
+    def install(self, layout: Layout) -> tuple[Step, ...]:
+        """What makes the dependency layer, in order; inside steps may write to `/deps` here alone."""
+        ...
+
+    def command(self, layout: Layout, tests: Sequence[str] | None, report: str) -> Step:
+        """Build as far as needed and run these tests, or all; what is reported goes below the folder `report`.
+
+        `report` is an absolute path inside that is there and empty. A step that builds and runs is one `sh -c`.
+        """
+        ...
+
+    def read(self, reports: Mapping[str, bytes], result: ExecResult) -> Mapping[str, Status]:
+        """How each test ended. `reports`: what lies below the folder `report` by relative path.
+
+        Structured reports only (JUnit XML, JSON, TAP), and nothing of them is trusted: a broken one reports no test.
+        """
+        ...
+
+
+@runtime_checkable
+class Covering(Protocol):
+    """A language that can say which lines each test runs."""
+
+    def coverage(self, layout: Layout, report: str) -> Step:
+        """Run all tests, and write below `report` which lines each ran."""
+        ...
+
+    def read_coverage(self, reports: Mapping[str, bytes]) -> Mapping[str, Mapping[str, frozenset[int]]]:
+        """Test id -> path of a source -> lines, from 1. Lines run while a file is imported belong to no test."""
+        ...
