@@ -67,11 +67,27 @@ class Shape:
     links       absolute path -> folder of the workspace that is seen there; pairs, ordered by path
     memory_mb   memory of a request, 0 = the sandbox's own; never more than that
     disk_mb     size of the workspace, likewise
+    layers      (place inside, folder of this machine), the last on top: those at "/workspace" are the files that each
+                workspace starts with, any other is seen at its place, read-only
+    hidden      absolute paths of folders that are seen empty inside
     """
 
     links: tuple[tuple[str, str], ...] = ()
     memory_mb: int = 0
     disk_mb: int = 0
+    layers: tuple[tuple[str, str], ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Layered(Protocol):
+    """A workspace over layers: `changes` tells what has become of their files, and `remove` takes one away.
+
+    `changes`: path -> (bytes, permission bits), None where a file of the layers is gone; links are left out.
+    """
+
+    def changes(self) -> Mapping[str, tuple[bytes, int] | None]: ...
+    def remove(self, path: str) -> None: ...
 
 
 @runtime_checkable

@@ -1,8 +1,10 @@
 """A warm server that runs tests and commands in forked children: standard library only, started by path.
 
 Frames in both directions: two big-endian u32 (header bytes, payload bytes), a JSON header, raw payload.
-Requests: {"op": "test"|"run", "entries": [[path, mode, size, link], ...], ...} with the files' bytes as the
-payload, in that order. The server dies when its input is closed, also in the middle of a request.
+Requests: {"op": "test"|"run"|"layers", "entries": [[path, mode, size, link], ...], ...} with the files' bytes as the
+payload, in that order. "layers" gives files that the root holds from then on, below what a request brings; there a mode
+of -1 stands for a file of the layers that is removed, and one with the bit `EVEN` for one that is as old as the layers'
+files. The server dies when its input is closed, also in the middle of a request.
 
 As process 1 of a pid namespace (bwrap) nothing inside can signal it, it can't be traced, and after each
 request it kills every other process; elsewhere it is a subreaper and kills its descendants.
@@ -28,6 +30,7 @@ from typing import Any
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from _child import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, detach, limit, prctl  # type: ignore[import-not-found]
+from _layers import CHANGED_NS, EVEN, Layers  # type: ignore[import-not-found]
 from _testrun import Tally, reporter, run_tests, warm  # type: ignore[import-not-found]
 
 #: What ordinary code imports: loaded before the first request, so that a forked child finds it loaded.
@@ -69,6 +72,7 @@ class Server:
         self._requests, self._replies = requests, replies
         self._first = os.getpid() == 1
         self._root: str = config["root"]
+        self._layers: Any = None
 
     def serve(self) -> None:
         self._send({"ready": True})
@@ -76,8 +80,11 @@ class Server:
             header, payload = self._receive()
             started = time.monotonic()
             try:
-                self._fill(header["entries"], payload)
-                reply, body = self._test(header) if header["op"] == "test" else self._run(header)
+                if header["op"] == "layers":
+                    self._layers = Layers(self._root, header["entries"], payload)
+                else:
+                    self._fill(header["entries"], payload)
+                reply, body = self._answer(header)
             except OSError as fault:
                 reply, body = {"fault": f"{type(fault).__name__}: {fault}"}, b""
             self._slay()
@@ -86,6 +93,11 @@ class Server:
             self._send(reply, body)
             if reply["dirty"]:
                 return
+
+    def _answer(self, header: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        if header["op"] == "layers":
+            return {}, b""
+        return self._test(header) if header["op"] == "test" else self._run(header)
 
     # Frames
 
@@ -118,14 +130,22 @@ class Server:
         offset = 0
         for path, mode, size, link in entries:
             full = os.path.join(self._root, path)
+            if self._layers is not None and os.path.isdir(full) and not os.path.islink(full):
+                shutil.rmtree(full)
+            elif self._layers is not None and os.path.lexists(full):
+                os.unlink(full)
+            if mode < 0:  # a file of the layers that the workspace has removed
+                continue
             os.makedirs(os.path.dirname(full), exist_ok=True)
             if link is not None:
                 os.symlink(link, full)
                 continue
             with open(full, "xb") as file:
                 file.write(payload[offset : offset + size])
-            if mode != 0o644:
-                os.chmod(full, mode)
+            if mode & 0o7777 != 0o644:
+                os.chmod(full, mode & 0o7777)
+            if mode & EVEN:
+                os.utime(full, ns=(CHANGED_NS, CHANGED_NS))
             offset += size
 
     def _walk(self) -> dict[str, os.stat_result] | None:
@@ -297,6 +317,9 @@ class Server:
         """Empty every place that a child can write to. False: something is left, this server must end."""
         try:
             for folder in self._config["scratch"]:
+                if folder == self._root and self._layers is not None:
+                    self._layers.restore()
+                    continue
                 for name in os.listdir(folder):
                     full = os.path.join(folder, name)
                     if os.path.isdir(full) and not os.path.islink(full):
@@ -355,7 +378,7 @@ def main() -> None:
     # Python's own handler would make process 1 listen to code inside; a default action it never hears.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # The code under test finds neither this folder nor the runner among its modules.
-    del sys.path[0], sys.modules["_testrun"], sys.modules["_child"]
+    del sys.path[0], sys.modules["_testrun"], sys.modules["_child"], sys.modules["_layers"]
     for name in PRELOADED:
         importlib.import_module(name)
     warm()

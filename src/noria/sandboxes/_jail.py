@@ -22,7 +22,7 @@ from noria.sandboxes._client import SCRIPTS
 #: Where the server's scripts lie inside.
 INSIDE = "/opt/noria"
 ROOT = "/workspace"
-_SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_testrun.py")
+_SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py")
 _SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = {
     "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000:agent:/tmp:/bin/sh\n",
@@ -44,7 +44,7 @@ class Plan:
     """How to start sandboxes on this host. `uid` is the private user to drop to; None: stay who we are.
 
     For that user `staged` paths are mounted and `copied` files copied into `stage`, in a mount namespace of
-    its own, because folders or modes hide them.
+    its own, because folders or modes hide them. `layers`: (place inside, folder), `hidden`: folders seen empty.
     """
 
     program: str
@@ -53,6 +53,8 @@ class Plan:
     staged: Mapping[str, str]
     binds: Sequence[str]
     copied: Sequence[str] = ()
+    layers: Sequence[tuple[str, str]] = ()
+    hidden: Sequence[str] = ()
 
     def reach(self, path: str) -> str:
         """`path`, or the place where it is mounted for the private user."""
@@ -91,10 +93,16 @@ def refused(said: str) -> UserError:
     return UserError(_advice(f"it does not start here: {said}"))
 
 
-def plan(label: str, readonly: Sequence[str], free: Sequence[str] = ()) -> Plan:
+def plan(
+    label: str,
+    readonly: Sequence[str],
+    free: Sequence[str] = (),
+    layers: Sequence[tuple[str, str]] = (),
+    hidden: Sequence[str] = (),
+) -> Plan:
     """Decide user, program and mounts. As root makes one empty folder `label`… to mount on.
 
-    `free` are paths at which nothing of the host may be shown.
+    `free` are paths at which nothing of the host may be shown; for `layers` and `hidden` see `Shape`.
 
     Raises UserError when bubblewrap or, for root, unshare, mount or setpriv is missing.
     """
@@ -114,8 +122,13 @@ def plan(label: str, readonly: Sequence[str], free: Sequence[str] = ()) -> Plan:
         taken = [each for each in binds if each == path or each.startswith(path + "/")]
         if taken or (path in _SYSTEM and os.path.isdir(path)):
             raise UserError(f"the sandbox can't show a task's files at {path}: there lies {(taken or [path])[0]}")
+    shown_layers = tuple((place, os.path.realpath(folder)) for place, folder in layers)
+    for place, folder in shown_layers:
+        if not os.path.isdir(folder):
+            raise UserError(f"a layer at {place} must be a folder: got {folder}")
+    empty = tuple(path for path in hidden if os.path.isdir(path) and not os.path.islink(path))
     if os.geteuid() != 0:
-        return Plan(program, None, "", {}, binds)
+        return Plan(program, None, "", {}, binds, (), shown_layers, empty)
     for tool in ("unshare", "mount", "setpriv"):
         if shutil.which(tool) is None:
             raise UserError(f"the sandbox must drop root's rights: expected the program {tool} - install it")
@@ -125,13 +138,13 @@ def plan(label: str, readonly: Sequence[str], free: Sequence[str] = ()) -> Plan:
                 f"the sandbox shows {path} to a user without rights: expected it readable for all - "
                 f"chmod -R o+rX {path}, or run as an ordinary user"
             )
-    hidden = [path for path in binds if not _enterable(Path(path))]
+    closed = [path for path in (*binds, *(each for _, each in shown_layers)) if not _enterable(Path(path))]
     open_ = _enterable(Path(program)) and _readable(Path(program))
     copied = [] if open_ else [program, *_libraries(Path(program))]
     stage = tempfile.mkdtemp(prefix=label, dir=_open_folder())
     os.chmod(stage, 0o755)
-    staged = {path: str(number) for number, path in enumerate(hidden)}
-    return Plan(program, _private_uid(), stage, staged, binds, copied)
+    staged = {path: str(number) for number, path in enumerate(dict.fromkeys(closed))}
+    return Plan(program, _private_uid(), stage, staged, binds, copied, shown_layers, empty)
 
 
 def _libraries(program: Path) -> list[str]:
@@ -199,6 +212,10 @@ def bwrap_argv(
         argv += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
     for path in plan_.binds:
         argv += ["--ro-bind", plan_.reach(path), path]
+    for place, folder in plan_.layers:
+        argv += ["--ro-bind", plan_.reach(folder), place]
+    for path in plan_.hidden:
+        argv += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
     size = str(disk_mb << 20)
     argv += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm"]
     argv += ["--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", ROOT]

@@ -82,7 +82,7 @@ class MemoryWorkspace:
 
     def read(self, path: str) -> str:
         """Text of a file; bytes that are not UTF-8 are replaced. Raises PolicyError when there is none."""
-        entry = self._entries.get(self._resolve(path))
+        entry = self._entry(self._resolve(path))
         if entry is None:
             raise PolicyError(f"no such file: {path!r}")
         return entry.data.decode("utf-8", "replace")
@@ -109,7 +109,7 @@ class MemoryWorkspace:
         killed = "" if reply["kept"] else "disk"
         if reply["kept"]:
             for path in reply["removed"]:
-                self._entries.pop(path, None)
+                self._drop(path)
             self._entries.update(unpack(reply["entries"], body))
         if not killed and not reply["timed_out"] and reply["code"] == -9:
             killed = "memory" if reply["out_of_memory"] else "signal 9"
@@ -132,6 +132,12 @@ class MemoryWorkspace:
         self._closed = True
         self._entries = {}
 
+    def _entry(self, path: str) -> Entry | None:
+        return self._entries.get(path)
+
+    def _drop(self, path: str) -> None:
+        self._entries.pop(path, None)
+
     def _check(self) -> None:
         if self._closed:
             raise PolicyError("the workspace is closed")
@@ -151,7 +157,7 @@ class MemoryWorkspace:
                     raise PolicyError(f"path leaves the workspace: {path!r}")
                 done.pop()
                 continue
-            entry = self._entries.get("/".join([*done, part]))
+            entry = self._entry("/".join([*done, part]))
             if entry is None or entry.link is None:
                 done.append(part)
                 continue

@@ -12,6 +12,7 @@ import os
 import sys
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -22,10 +23,15 @@ from noria.core.config import Checked
 from noria.core.errors import SandboxError, UserError
 from noria.core.protocols import Shape, TestReport
 from noria.sandboxes import _cgroup, _jail
-from noria.sandboxes._client import Pool, Server
+from noria.sandboxes._base import Base
+from noria.sandboxes._client import Pool, Server, pack
+from noria.sandboxes._layered import LayeredWorkspace
+from noria.sandboxes._layers import EVEN
 from noria.sandboxes._workspace import MemoryWorkspace, run_test, table
 
 _numbers = itertools.count()
+#: Seconds that laying the files of layers may take.
+_LAYERS_S = 120.0
 
 
 class Config(Checked):
@@ -50,13 +56,18 @@ class Config(Checked):
 class BwrapSandbox:
     """The `Sandbox` protocol over bubblewrap. Raises UserError where the host does not allow it."""
 
-    def __init__(self, config: Config, links: tuple[tuple[str, str], ...] = ()) -> None:
+    def __init__(self, config: Config, shape: Shape | None = None) -> None:
         self._config = config
+        shape = shape or Shape()
+        links = shape.links
         label = _label()
-        plan = _jail.plan(f"{label}{os.getpid()}-", config.readonly, [path for path, _ in links])
+        folders = [folder for place, folder in shape.layers if place == _jail.ROOT]
+        seen = [(place, folder) for place, folder in shape.layers if place != _jail.ROOT]
+        plan = _jail.plan(f"{label}{os.getpid()}-", config.readonly, [path for path, _ in links], seen, shape.hidden)
+        self._base = Base(folders) if folders else None
         above = _cgroup.usable(f"{label}{os.getpid()}-{next(_numbers)}")
         _sweep(label, above)
-        self._pool = Pool(partial(_server, config, plan, above, links), config.servers)
+        self._pool = Pool(partial(_server, config, plan, above, links, self._base), config.servers)
         self._finish = weakref.finalize(self, _clear, self._pool, plan.stage, os.getpid())
         try:
             self._pool.warm()
@@ -67,7 +78,11 @@ class BwrapSandbox:
     def workspace(self, files: Mapping[str, str]) -> MemoryWorkspace:
         """A private folder with these files, seen as /workspace. Raises PolicyError if a path is refused."""
         disk_mb = self._config.disk_mb
-        return MemoryWorkspace(self._pool, table(files, disk_mb), disk_mb, _jail.ROOT)
+        entries = table(files, disk_mb)
+        if self._base is None:
+            return MemoryWorkspace(self._pool, entries, disk_mb, _jail.ROOT)
+        entries = {path: replace(entry, mode=entry.mode | EVEN) for path, entry in entries.items()}
+        return LayeredWorkspace(self._pool, entries, disk_mb, _jail.ROOT, self._base)
 
     def test(self, files: Mapping[str, str], test_path: str, timeout_s: float) -> TestReport:
         """Run the `test_*` functions of `files[test_path]`. Raises SandboxError, PolicyError."""
@@ -80,7 +95,7 @@ class BwrapSandbox:
             "memory_mb": max(64, min(shape.memory_mb or self._config.memory_mb, self._config.memory_mb)),
             "disk_mb": min(shape.disk_mb or self._config.disk_mb, self._config.disk_mb),
         }
-        return BwrapSandbox(self._config.model_copy(update=lower), shape.links)
+        return BwrapSandbox(self._config.model_copy(update=lower), shape)
 
     def close(self) -> None:
         """Kill everything that runs inside and remove what was made outside. Idempotent."""
@@ -93,7 +108,11 @@ def _label() -> str:
 
 
 def _server(
-    config: Config, plan: _jail.Plan, above: tuple[Path, ...], links: tuple[tuple[str, str], ...]
+    config: Config,
+    plan: _jail.Plan,
+    above: tuple[Path, ...],
+    links: tuple[tuple[str, str], ...],
+    base: Base | None,
 ) -> Server:
     cage = None
     if above:
@@ -115,7 +134,14 @@ def _server(
     python = os.path.realpath(sys.executable)
     command = [python, "-s", "-S", "-B", "-P", f"{_jail.INSIDE}/_forkserver.py", json.dumps(settings)]
     start = partial(_jail.start, plan, cage.procs if cage is not None else [], config.disk_mb, command, links=links)
-    return Server(start, cage)
+    server = Server(start, cage)
+    if base is not None:
+        entries, payload = pack(base.entries())
+        reply, _ = server.ask({"op": "layers", "entries": entries}, payload, _LAYERS_S)
+        if "fault" in reply or reply["dirty"]:
+            server.close()
+            raise SandboxError(f"the layers do not fit into the sandbox: {reply.get('fault') or 'raise disk_mb'}")
+    return server
 
 
 def _clear(pool: Pool, stage: str, owner: int) -> None:

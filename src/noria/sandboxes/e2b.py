@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import json
 import os
+import random
 import secrets
 import struct
 import time
@@ -22,7 +23,7 @@ from typing import Any, Literal
 import e2b
 import httpx
 from connectrpc.errors import ConnectError
-from e2b.exceptions import SandboxNotRunningException
+from e2b.exceptions import SandboxNotRunningException, ServiceBusyException
 from pydantic import Field
 
 from noria.core.config import Checked
@@ -32,9 +33,11 @@ from noria.sandboxes._client import SCRIPTS, Pool, Server, ServerDied
 from noria.sandboxes._workspace import MemoryWorkspace, run_test, table
 
 _FAULTS = (e2b.SandboxException, httpx.HTTPError, ConnectError, OSError)
-_SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_testrun.py", "_relay.py")
+_SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py", "_relay.py")
 #: What a request may take beyond its own limit, over a network.
 _GRACE_S = 30.0
+#: Between two requests for a sandbox that a full server refused; doubled each time, and spread so that clients part.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 
 class Config(Checked):
@@ -53,6 +56,9 @@ class Config(Checked):
     output_kb: int = Field(default=64, ge=1, description="of each stream of a command, head and tail")
     timeout_s: float = Field(default=5.0, gt=0, description="of one test run at most")
     servers: int = Field(default=2, ge=1, description="remote sandboxes, and requests at the same time")
+    room_s: float = Field(
+        default=60.0, ge=0, le=3600, description="seconds that a server which is full or busy (429, 503) is asked again"
+    )
     life_s: int = Field(default=300, ge=60, le=86_400, description="a remote sandbox ends so long after a request")
 
 
@@ -68,10 +74,7 @@ class Remote(Server):
         self._folder = f"/tmp/noria-{secrets.token_hex(6)}"
         self._closed = False
         self._until = time.monotonic() + config.life_s
-        try:
-            self._box = e2b.Sandbox.create(config.template, timeout=config.life_s, **options)
-        except (e2b.AuthenticationException, *_FAULTS) as fault:
-            raise SandboxError(f"the E2B server gives no sandbox: {fault}") from fault
+        self._box = _created(config, options)
         try:
             for name in _SCRIPT_NAMES:
                 self._box.files.write(f"{self._folder}/{name}", (SCRIPTS / name).read_bytes())
@@ -138,6 +141,22 @@ class Remote(Server):
         header: dict[str, Any] = json.loads(reply[8 : 8 + head])
         header["out_of_memory"] = False
         return header, reply[8 + head : 8 + head + body]
+
+
+def _created(config: Config, options: Mapping[str, Any]) -> e2b.Sandbox:
+    """A remote sandbox; a server without room is asked again, ever more rarely, for `room_s`. Raises SandboxError."""
+    until, pause_s = time.monotonic() + config.room_s, _FIRST_PAUSE_S
+    while True:
+        try:
+            return e2b.Sandbox.create(config.template, timeout=config.life_s, **options)
+        except (e2b.RateLimitException, ServiceBusyException) as fault:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                raise SandboxError(f"the E2B server had no room for {config.room_s:g} s: {fault}") from fault
+        except (e2b.AuthenticationException, *_FAULTS) as fault:
+            raise SandboxError(f"the E2B server gives no sandbox: {fault}") from fault
+        time.sleep(min(left_s, pause_s * random.uniform(0.5, 1.0)))
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 class E2bSandbox:
