@@ -15,6 +15,7 @@ from noria import cli_formats, cli_grading, cli_stream, cli_worlds
 from noria.core import registry
 from noria.core.codec import to_json
 from noria.core.errors import UserError
+from noria.core.proofs import Noting
 from noria.core.types import Task
 
 SHOWN = 20
@@ -154,7 +155,9 @@ def _validate(
             found: dict[str, list[dict[str, str]]] = {"refused": [], "flaky": []}
             for refusal in [*refused, *deceived]:
                 found["flaky" if refusal.flaky else "refused"].append({"id": refusal.id, "reason": refusal.reason})
-            rows.append(facts | {"forged": forged} | found)
+            noted = world.notes() if isinstance(world, Noting) and not rows else []
+            notes = [{"id": id_, "note": note} for id_, note in noted]
+            rows.append(facts | {"forged": forged} | found | {"notes": notes})
     return rows
 
 
@@ -171,6 +174,10 @@ def _print_validation(rows: list[dict[str, Any]], console: Console) -> None:
             console.print(Text(f"{refusal['id'] or row['world']}: {refusal['reason']}"), soft_wrap=True)
         if len(found) > SHOWN:
             console.print(Text(f"… and {len(found) - SHOWN} more of {row['world']} {row['split']} (see --json)"))
+        for note in row["notes"][:SHOWN]:
+            console.print(Text(f"{note['id']}: {note['note']}", "dim"), soft_wrap=True)
+        if len(row["notes"]) > SHOWN:
+            console.print(Text(f"… and {len(row['notes']) - SHOWN} notes more (see --json)", "dim"))
 
 
 def _find(tasks: list[Task], wanted: str) -> Task:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from noria.core.errors import PolicyError, UserError
+from noria.envs import harbor
 from noria.envs.harbor import toml
 from noria.envs.harbor.admission import admit
 from noria.envs.harbor.folder import File, Folder, find_folders, plain_instruction, read_folder, write_folder
@@ -214,3 +216,46 @@ def test_folders_that_are_no_tasks(tmp_path: Path) -> None:
 def test_canary_marks_are_not_shown() -> None:
     text = "<!-- the canary GUID 1 -->\n# CANARY two\n\nDo it.\n# canary stays here\n"
     assert plain_instruction(text) == "Do it.\n# canary stays here"
+
+
+def test_no_history_reaches_a_policy(tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    write_folder(
+        folder_with('[[steps]]\nname = "s"\n', **{"repo/a.py": "the bug\n", "repo/x.orig": "the fix\n"}), place
+    )
+    for name, text in {"instruction.md": "Do it.\n", "tests/test.sh": "#!/bin/sh\n", "workdir/a/b.txt": "b\n"}.items():
+        (place / "steps/s" / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / "steps/s" / name).write_text(text)
+    repo = place / "environment/repo"
+    (place / "steps/s/workdir/__pycache__").mkdir()
+    (place / "steps/s/workdir/__pycache__/b.pyc").write_text("the fix")
+
+    def git(*words: str) -> str:
+        who = ["git", "-c", "user.name=x", "-c", "user.email=x@x", *words]
+        return subprocess.run(who, cwd=repo, capture_output=True, text=True, check=True).stdout
+
+    git("init", "-q")
+    (repo / "a.py").write_text("the fix\n")
+    git("add", ".")
+    git("commit", "-qm", "later")
+    (repo / "a.py").write_text("the bug\n")
+    (repo / ".git/hooks/link").symlink_to("/etc/passwd")  # what no task may hold does not count where it is not read
+    read = read_folder(place)
+    assert {name.rpartition("/")[0] for name in read.environment if ".git/" in name} == {
+        "repo/.git", "repo/.git/refs/heads", "repo/.git/objects/pack"
+    }  # fmt: skip
+    assert read.environment["repo/a.py"].data == b"the bug\n" and "repo/x.orig" not in read.environment
+    assert set(read.steps["s"].workdir) == {"a/b.txt"}
+    found = admit(read, {})
+    assert found.plan is not None and found.notes[:2] == [
+        "environment/repo: its history is replaced by one commit",
+        "may show another state and is left out: 'environment/repo/x.orig', 'steps/s/workdir/__pycache__'",
+    ]
+    world = harbor.build(harbor.Config(path=str(place)), None)
+    assert world.notes() == [("t", "; ".join(found.notes))]
+    assert read_folder(place).digest() == read.digest() and harbor.Config().history == "cut"
+    write_folder(read, tmp_path / "again")
+    assert read_folder(tmp_path / "again").digest() == read.digest()
+    (repo / ".git/hooks/link").unlink()
+    kept = read_folder(place, keep_history=True)
+    assert "repo/.git/HEAD" in kept.environment and "repo/x.orig" in kept.environment and not kept.cut

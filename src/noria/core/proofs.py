@@ -17,6 +17,15 @@ class Choosy(Protocol):
 
 
 @runtime_checkable
+class Noting(Protocol):
+    """A world that changes or passes over something of what it was pointed at."""
+
+    def notes(self) -> list[tuple[str, str]]:
+        """What it gives as tasks all the same, and what of each it changed."""
+        ...
+
+
+@runtime_checkable
 class Guarded(Protocol):
     """A world whose verifier runs what a model wrote, and so could be deceived.
 

@@ -68,7 +68,7 @@ def admit(folder: Folder, variables: Mapping[str, str]) -> Admission:
     """Look at a folder. `variables` are what tasks may ask for as `${NAME}`; never the process's own."""
     found = Admission(folder)
     sheet = folder.sheet
-    found.notes += [f"unknown key {key}" for key in unknown_keys(sheet)]
+    found.notes += [*folder.cut, *(f"unknown key {key}" for key in unknown_keys(sheet))]
     image = _image(found, sheet.environment, folder.environment)
     env = _values(found, "environment.env", sheet.environment.env, variables)
     solution_env = _values(found, "solution.env", sheet.solution.env, variables)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from noria.core.errors import UserError
-from noria.envs.harbor import toml
+from noria.envs.harbor import histories, toml
 from noria.envs.harbor.schema import Sheet, read_sheet
 
 SHEET, INSTRUCTION = "task.toml", "instruction.md"
@@ -47,7 +47,10 @@ class StepFolder:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A task folder in memory. `steps` go by the names of the sheet; `further` is what the format only tolerates."""
+    """A task folder in memory. `steps` go by the names of the sheet; `further` is what the format only tolerates.
+
+    `cut` says, in words, what of histories was taken out when it was read.
+    """
 
     name: str
     sheet: Sheet
@@ -57,6 +60,7 @@ class Folder:
     solution: Files
     steps: Mapping[str, StepFolder] = field(default_factory=dict)
     further: Files = field(default_factory=dict)
+    cut: tuple[str, ...] = ()
 
     def digest(self) -> str:
         """SHA-256 over all that the folder says, in hex."""
@@ -81,14 +85,18 @@ def find_folders(path: Path) -> list[Path]:
     return outer
 
 
-def read_folder(path: Path) -> Folder:
-    """A task folder.
+def read_folder(path: Path, keep_history: bool = False) -> Folder:
+    """A task folder; repositories that its policy will see have one commit, unless their history is to be kept.
 
     Raises:
-        UserError: a file that the format needs is missing or no plain file, or the sheet is refused.
+        UserError: a file that the format needs is missing or no plain file, the sheet is refused, or git is missing.
     """
     sheet = read_sheet(_text(path / SHEET), f"{path.name}/{SHEET}")
-    files = _files(path)
+    seen = histories.Seen((), frozenset()) if keep_history else histories.look(path)
+    files = _files(path, seen)
+    plain = {name: (file.data, file.executable) for name, file in files.items()} if seen.repositories else {}
+    for tree in seen.repositories:
+        files |= {name: File(data) for name, data in histories.made_anew(path, tree, plain).items()}
     steps: dict[str, StepFolder] = {}
     for step in sheet.steps or []:
         place = f"steps/{step.name}/"
@@ -108,6 +116,7 @@ def read_folder(path: Path) -> Folder:
         _below(files, "solution/"),
         steps,
         {p: f for p, f in files.items() if not p.startswith(kept) and p not in (SHEET, INSTRUCTION)},
+        seen.notes(),
     )
 
 
@@ -153,13 +162,13 @@ def _laid_out(folder: Folder) -> Iterator[tuple[str, File]]:
         yield path, folder.further[path]
 
 
-def _files(root: Path) -> dict[str, File]:
+def _files(root: Path, seen: histories.Seen) -> dict[str, File]:
     found: dict[str, File] = {}
     room = MAX_BYTES
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
         mode = path.lstat().st_mode
-        if name.partition("/")[0] == ".git" or stat.S_ISDIR(mode):
+        if name.partition("/")[0] == ".git" or stat.S_ISDIR(mode) or seen.passes(name):
             continue
         if not stat.S_ISREG(mode):
             raise UserError(f"{root.name} must hold plain files alone: {name} is a link or a device - copy it in")

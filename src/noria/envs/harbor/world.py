@@ -39,6 +39,10 @@ class Config(Checked):
     variables: dict[str, str] = Field(
         default={}, description="what tasks may ask for as ${NAME}; the process's own variables are never given"
     )
+    history: Literal["cut", "keep"] = Field(
+        default="cut",
+        description="cut: repositories that the policy sees have one commit; keep: the task is about them",
+    )
     command_s: float = Field(default=60.0, gt=0, description="seconds of one command at most")
     limit_s: float = Field(
         default=600.0, gt=0, description="seconds of all commands of a step, where its task.toml says nothing"
@@ -65,7 +69,8 @@ class Harbor:
         self.admissions: Sequence[Admission] = []
         if config.path:
             root = Path(config.path)
-            self.admissions = [admit(read_folder(each), config.variables) for each in find_folders(root)]
+            keep = config.history == "keep"
+            self.admissions = [admit(read_folder(each, keep), config.variables) for each in find_folders(root)]
             self._index()
             if self._plans:
                 held = {self._split_of(name) for name in self._plans}
@@ -146,6 +151,10 @@ class Harbor:
     def left_out(self) -> list[tuple[str, str]]:
         """Folders below `path` that cannot be worked on here, with all the reasons."""
         return [(each.folder.name, "; ".join(each.reasons)) for each in self.admissions if each.reasons]
+
+    def notes(self) -> list[tuple[str, str]]:
+        """What was changed or passed over in folders that were admitted."""
+        return [(each.folder.name, "; ".join(each.notes)) for each in self.admissions if each.plan and each.notes]
 
     def close(self) -> None:
         """Stop the sandboxes that were started for shapes; the one it was built with belongs to whoever made it."""
