@@ -58,19 +58,26 @@ def train(model: torch.nn.Module, rows: list[Row], steps: int, tokens: int, lr: 
     return float(np.mean(losses[-10:]))
 
 
-def agreement(model: torch.nn.Module, renderer: Renderer, path: Path, limit: int) -> dict[str, float]:
-    """Shares of held-out lines on which the likelier word is the verifier's, of those that are answered at all."""
+def agreement(model: torch.nn.Module, renderer: Renderer, path: Path, limit: int, comparisons: int) -> dict[str, float]:
+    """Shares of held-out lines on which the likelier word is the verifier's, of those that are answered at all.
+
+    The first `limit` verdicts and the first `comparisons` comparisons of the file are asked.
+    """
     model.eval()
     names = [renderer.tokenizer.decode([k]) for k in range(len(renderer.tokenizer))]
     unknown = 0
     hits: dict[str, list[bool]] = {"verdicts": [], "comparisons": []}
-    for text in path.read_text().splitlines()[:limit]:
+    left = {"verdicts": limit, "comparisons": comparisons}
+    for text in path.read_text().splitlines():
         asked, said = json.loads(text)["messages"]
+        kind, words = ("verdicts", ("yes", "no")) if said["content"] in ("yes", "no") else ("comparisons", ("1", "2"))
+        if not left[kind]:
+            continue
+        left[kind] -= 1
         opened = renderer.text([Message("user", asked["content"])], (), generate=True)
         with torch.no_grad():
             logp = torch.log_softmax(model(input_ids=torch.tensor([renderer.native(opened)])).logits[0, -1], -1)
         likely = [(names[k], float(logp[k])) for k in torch.topk(logp, 20).indices.tolist()]
-        kind, words = ("verdicts", ("yes", "no")) if said["content"] in ("yes", "no") else ("comparisons", ("1", "2"))
         try:
             chance = share_of_yes(likely, *words)
         except EngineError:
@@ -78,7 +85,7 @@ def agreement(model: torch.nn.Module, renderer: Renderer, path: Path, limit: int
             continue
         hits[kind].append((chance >= 0.5) == (said["content"] == words[0]))
     rates = {kind: round(float(np.mean(found)), 4) for kind, found in hits.items() if found}
-    return {**rates, "lines": sum(map(len, hits.values())), "unknown": unknown}
+    return {**rates, **{f"{kind}_asked": len(found) for kind, found in hits.items()}, "unknown": unknown}
 
 
 def main() -> None:
@@ -90,7 +97,8 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--tokens", type=int, default=4096)
     parser.add_argument("--lr", type=float, default=2e-3)
-    parser.add_argument("--limit", type=int, default=1000)
+    parser.add_argument("--limit", type=int, default=1000, help="held-out verdicts that are asked")
+    parser.add_argument("--comparisons", type=int, default=400, help="held-out comparisons that are asked")
     given = parser.parse_args()
     torch.set_num_threads(1)
     folder = Path("src/noria/data/tiny") if given.model == "builtin:tiny" else Path(given.model)
@@ -98,11 +106,11 @@ def main() -> None:
     for seed in map(int, given.seeds.split(",")):
         torch.manual_seed(seed)
         model, began, losses = load_model(folder), time.process_time(), {}
-        before = agreement(model, renderer, given.data / "heldout.jsonl", given.limit // 4)
+        before = agreement(model, renderer, given.data / "heldout.jsonl", given.limit // 4, given.comparisons // 4)
         for stage, steps in zip(STAGES, map(int, given.steps.split(",")), strict=True):
             rows, _ = load_rows([str(given.data / f"{stage}.jsonl")], renderer, 448, False)
             losses[stage] = round(train(model, rows, steps, given.tokens, given.lr, seed), 4)
-        after = agreement(model, renderer, given.data / "heldout.jsonl", given.limit)
+        after = agreement(model, renderer, given.data / "heldout.jsonl", given.limit, given.comparisons)
         spent = round(time.process_time() - began, 1)
         print(json.dumps({"seed": seed, "before": before, "after": after, "loss": losses, "cpu_s": spent}), flush=True)
 

@@ -69,4 +69,20 @@ MIXES = {
         episodes=96_000,
         shards=12,
     ),
+    # Not shipped: the model of bench/two_stage.py and of the safety expert.
+    "tables": Mix(
+        options={},
+        shares={"tableqa": 0.5, "safety": 0.2, "boundaries": 0.2, "arithmetic": 0.1},
+        decisive={
+            "tableqa": ("columns", "filter", "aggregate", "sql", "answer"),
+            "safety": ("weigh", "restrain", "refuse", "help"),
+            "boundaries": ("look", "ask"),
+            "arithmetic": ("steps", "check"),
+        },
+        per_task={"tableqa": 2},
+        vocabulary=1280,
+        steps=1000,
+        episodes=36_000,
+        shards=6,
+    ),
 }  # fmt: skip
