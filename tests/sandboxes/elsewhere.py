@@ -12,27 +12,6 @@ from pathlib import Path
 import pytest
 
 KEY = "key-of-the-tests"
-#: Stands in for the program `docker`: it takes the arguments apart as Docker does and starts the server as a process.
-DOCKER = """#!{python}
-import json, os, sys, tempfile
-words, mounts = sys.argv[1:], {{}}
-with open({log!r}, "a") as log:
-    log.write(json.dumps(words) + "\\n")
-if words[0] != "run":
-    sys.exit(0)
-ALONE = {{"--rm", "--interactive", "--read-only"}}
-words = words[1:]
-while words[0].startswith("--"):
-    if words[0] == "--volume":
-        source, target, mode = words[1].rsplit(":", 2)
-        assert mode == "ro" and os.path.isfile(source)
-        mounts[target] = source
-    words = words[1 if words[0] in ALONE else 2 :]
-image, *rest, script, settings = words
-root = tempfile.mkdtemp(dir={folder!r})
-settings = json.dumps(json.loads(settings) | {{"root": root, "scratch": [root], "limit_address_space": True}})
-os.execv(sys.executable, [sys.executable, *rest, mounts[script], settings])
-"""
 
 
 def no_e2b() -> str | None:
@@ -69,10 +48,11 @@ def e2b_server(most: int = 4, memory_mb: int = 256, disk_mb: int = 8) -> Iterato
 
 
 def stand_in(folder: Path, patch: pytest.MonkeyPatch) -> Path:
-    """Put the stand-in on PATH; returns the file in which it notes what it was called with."""
-    log = folder / "calls"
+    """Put `docker_stand_in.py` on PATH as `docker`; returns the file in which it notes what it was called with."""
     program = folder / "docker"
-    program.write_text(DOCKER.format(python=sys.executable, log=str(log), folder=str(folder)))
+    text = Path(__file__).with_name("docker_stand_in.py").read_text()
+    program.write_text(f"#!{sys.executable}\n{text}")
     program.chmod(0o755)
+    patch.setenv("DOCKER_STAND_IN", str(folder))
     patch.setenv("PATH", str(folder), prepend=":")
-    return log
+    return folder / "calls"

@@ -1,6 +1,9 @@
 """Containers of Docker, for those who have it: one warm fork server in each of `servers` containers.
 
-UNTESTED against a real daemon: the tests run it with a stand-in for the program `docker` that checks the arguments.
+Containers carry the labels `noria.owner`, the number of the process that started them, and `noria.space`, where that
+number is valid; those whose owner is gone are removed when the next sandbox starts there.
+
+Never run against a real daemon: the tests run it with a stand-in that speaks the same command line.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from noria.sandboxes._workspace import MemoryWorkspace, run_test, table
 _ROOT, _INSIDE = "/workspace", "/opt/noria"
 _USER = "1000:1000"
 _KILL_S = 30.0
+OWNER, SPACE = "noria.owner", "noria.space"
 
 
 class Config(Checked):
@@ -78,6 +82,7 @@ class DockerSandbox:
                 'use type = "bwrap", which needs none'
             )
         self._config = config
+        sweep(program)
         self._pool = Pool(partial(Container, config, program), config.servers)
         self._finish = weakref.finalize(self, _clear, self._pool, os.getpid())
         try:
@@ -113,6 +118,7 @@ def run_words(config: Config, name: str) -> list[str]:
     }  # fmt: skip
     size = f"rw,exec,nosuid,nodev,mode=1777,size={config.disk_mb}m"
     words = ["run", "--rm", "--interactive", "--name", name, "--pull", "never", "--network", "none", "--read-only"]
+    words += ["--label", f"{OWNER}={os.getpid()}", "--label", f"{SPACE}={space()}"]
     words += ["--user", _USER, "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--hostname", "sandbox"]
     words += ["--memory", f"{config.memory_mb}m", "--memory-swap", f"{config.memory_mb}m"]
     words += ["--cpus", f"{config.cpus:g}", "--pids-limit", str(config.pids + 1), "--shm-size", f"{config.disk_mb}m"]
@@ -122,6 +128,32 @@ def run_words(config: Config, name: str) -> list[str]:
     for script in ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py"):
         words += ["--volume", f"{Path(SCRIPTS, script)}:{_INSIDE}/{script}:ro"]
     return [*words, config.image, "-s", "-S", "-B", "-P", f"{_INSIDE}/_forkserver.py", json.dumps(settings)]
+
+
+def space() -> str:
+    """Where the numbers of this process's neighbours are valid: a boot of a machine and a namespace of processes.
+
+    Machines may share a daemon, and each sees only the processes of its own.
+    """
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
+
+
+def sweep(program: str) -> None:
+    """Remove the containers of processes of this space that are gone; where that fails, the next start says why."""
+    form = f'{{{{.ID}}}} {{{{.Label "{OWNER}"}}}}'
+    for line in _said(program, "ps", "--all", "--no-trunc", "--filter", f"label={SPACE}={space()}", "--format", form):
+        id_, _, owner = line.partition(" ")
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            _said(program, "rm", "--force", id_)
+
+
+def _said(program: str, *words: str) -> list[str]:
+    try:
+        done = subprocess.run([program, *words], capture_output=True, timeout=_KILL_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.decode("utf-8", "replace").splitlines() if done.returncode == 0 else []
 
 
 def _clear(pool: Pool, owner: int) -> None:
