@@ -264,6 +264,7 @@ def _keys(folder: str, entry: registry.Entry) -> list[str]:
 def _load(arguments: list[str]) -> Recipe:
     overrides = [text for text in arguments if "=" in text and not Path(text).is_file()]
     recipe = load([text for text in arguments if text not in overrides], overrides)
+    cli_worlds.check_splits(recipe)
     cli_worlds.check_strategies(recipe)
     check_files(recipe)
     cli_check.check_engines(recipe)

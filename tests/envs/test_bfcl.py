@@ -12,10 +12,13 @@ import pytest
 from world_contract import WorldContract
 
 from noria.bases.package import Package
-from noria.cli_worlds import ProvableWorld, opened
-from noria.core.errors import UserError
+from noria.cli_worlds import ProvableWorld, check_splits, opened, prove
+from noria.core import recipe as recipes
+from noria.core.errors import PolicyError, UserError
 from noria.core.types import Task
 from noria.envs.bfcl.data import Data, Entry
+from noria.envs.bfcl.formats import Form
+from noria.envs.bfcl.forms_read import read
 from noria.envs.bfcl.matching import fault_of
 from noria.envs.bfcl.services import taken_apart
 from noria.tokens.calls import render_call
@@ -39,6 +42,24 @@ class TicketAPI:
 
     def count(self):
         return len(self.tickets)
+"""
+
+
+WORDS = """
+PROMPT_STYLE_TEMPLATES = {
+    style: {
+        "persona": f"You call ({style}).", "task": " Call.", "tool_call_no_tag": "As {output_format}. {param_types}",
+        "tool_call_with_tag": "In <TOOLCALL>{output_format}</TOOLCALL>. {param_types}", "multiturn_behavior": "Go on.",
+        "available_tools": "In {format}:\\n{functions}",
+    }
+    for style in ("classic", "experimental")
+}
+OUTPUT_FORMAT_MAPPING = {"python": "[f(a=1)]", "json": "[{}]", "verbose_xml": "<x/>", "concise_xml": "<x/>"}
+PARAM_TYPE_MAPPING = {"python": "", "json": "", "verbose_xml": "Say types.", "concise_xml": "Say types."}
+PROMPT_TEMPLATE_MAPPING = {
+    "plaintext": "{persona}{task} {tool_call_format} {multiturn_behavior} {available_tools}",
+    "markdown": "# {persona}{task} {tool_call_format} {multiturn_behavior} {available_tools}",
+}
 """
 
 
@@ -92,6 +113,9 @@ def wheel_of(folder: Path) -> Path:
         "data/BFCL_v4_multi_turn_miss_func.json": [turns],
         "data/possible_answer/BFCL_v4_multi_turn_miss_func.json": [{"id": turns["id"], "ground_truth": truth}],
         "data/multi_turn_func_doc/ticket_api.json": TICKETS,
+        "data/BFCL_v4_format_sensitivity.json": [
+            {"simple_python": ["simple_python_3"], "multiple": ["multiple_0"], "parallel": ["parallel_0"]}
+        ],
     }
     file = folder / "bfcl_eval-0-py3-none-any.whl"
     with zipfile.ZipFile(file, "w") as made:
@@ -101,6 +125,8 @@ def wheel_of(folder: Path) -> Path:
         for part in ("bfcl_eval/", "bfcl_eval/eval_checker/", "bfcl_eval/eval_checker/multi_turn_eval/", code):
             made.writestr(f"{part}__init__.py", "")
         made.writestr(f"{code}ticket_api.py", SERVICE)
+        made.writestr("bfcl_eval/constants/__init__.py", "")
+        made.writestr("bfcl_eval/constants/default_prompts.py", WORDS)
     return file
 
 
@@ -115,7 +141,8 @@ def options(wheel: Path, *categories: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def world(wheel: Path) -> Iterator[ProvableWorld]:
-    with opened("bfcl", "process", options(wheel, "simple_python", "parallel", "multi_turn_miss_func")) as made:
+    asked = ("simple_python", "parallel", "multi_turn_miss_func", "format_sensitivity")
+    with opened("bfcl", "process", options(wheel, *asked)) as made:
         yield made
 
 
@@ -188,6 +215,84 @@ def test_abstention_is_right_where_nothing_fits_and_wrong_where_something_does(w
         assert graded(made, task, render_call("art_paint", colour="x"))[0] == 1.0
 
 
+def test_every_form_asks_in_its_words_and_reads_what_is_written_in_it(wheel: Path) -> None:
+    with opened("bfcl", "process", options(wheel, "format_sensitivity")) as made:
+        tasks = made.tasks("heldout", 26 * 3, 0)
+        assert not prove(made, tasks) and not any(task.tools for task in tasks)
+        by_form = {task.data["id"].split(":")[1]: task for task in tasks if task.data["id"].endswith("parallel_0")}
+        assert len(by_form) == 26
+        for name, task in by_form.items():
+            (right,) = made.reference(task)
+            assert ("<TOOLCALL>" in right) is ("tool_call_tag=True" in name) is ("<TOOLCALL>" in task.system)
+            assert graded(made, task, f"<think>so</think>{right}")[0] == 1.0
+            assert graded(made, task, right.replace("mix", "mixx"))[0] == 0.0
+            assert graded(made, task, render_call("mix", parts=[1, 2]))[0] == 0.0
+            for other, theirs in by_form.items():
+                shown = ("ret_fmt=", "tool_call_tag=")
+                alike = all(part in other for part in name.split("&") if part.startswith(shown))
+                assert alike or graded(made, theirs, right)[0] == 0.0 or "tool_call_tag=False" in other
+        xml = by_form["ret_fmt=concise_xml&tool_call_tag=False&func_doc_fmt=xml&prompt_fmt=plaintext&style=classic"]
+        assert '<param name="parts" type="array[integer]" required="true">' in xml.system and "Say types." in xml.system
+        words = by_form["ret_fmt=json&tool_call_tag=True&func_doc_fmt=python&prompt_fmt=plaintext&style=classic"]
+        assert "parts (list[int]): how much" in words.system
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "made"),
+    [
+        (Form(), "[a.b(x=-1, y=[1, 'z'], z=(1, 2)), c()]", [("a.b", {"x": -1, "y": [1, "z"], "z": (1, 2)}), ("c", {})]),
+        (Form(), "```\na(x=name, y=f(z=1), z=2*3)\n```", [("a", {"x": "name", "y": {"f": {"z": 1}}, "z": 6})]),
+        (Form(is_tagged=True), "so <TOOLCALL>[a()]</TOOLCALL>", [("a", {})]),
+        (Form("json"), 'so [{"function": "a", "parameters": {"x": [1]}}] yes', [("a", {"x": [1]})]),
+        (
+            Form("verbose_xml"),
+            '<functions><function name="a"><params><param name="x" value="2" type="integer"/></params></function>'
+            '<function name="b"></function></functions>',
+            [("a", {"x": 2}), ("b", {})],
+        ),
+        (
+            Form("concise_xml"),
+            'x<functions><function name="a"><param name="x" type="array">[1, "b"]</param>'
+            '<param name="y" type="boolean">True</param><param name="z">w</param></function></functions>',
+            [("a", {"x": [1, "b"], "y": True, "z": "w"})],
+        ),
+    ],
+)
+def test_an_answer_is_read_in_its_form(form: Form, text: str, made: Any) -> None:
+    assert read(form, text) == made
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (Form(), "I cannot."),
+        (Form(), "[a(x=9**9**9)]["),
+        (Form(), "[a(x=1/0)]"),
+        (Form(), "[a(x=1e20*2)]"),
+        (Form(), "(" * 5000),
+        (Form(), "a"),
+        (Form(is_tagged=True), "[a()]"),
+        (Form("json"), "[{'function': 1}]"),
+        (Form("json"), '[{"function": "a"}]'),
+        (Form("json"), '{"function": "a", "parameters": {}}'),
+        (Form("verbose_xml"), "<functions><function/></functions>"),
+        (
+            Form("concise_xml"),
+            "<functions><function name='a'><param name='x' type='integer'>y</param></function></functions>",
+        ),
+        (Form("concise_xml"), "<!DOCTYPE a [<!ENTITY b 'c'>]><functions><function name='a'>&b;</function></functions>"),
+        (Form("concise_xml"), "<functions>"),
+    ],
+)
+def test_what_is_in_no_form_is_refused(form: Form, text: str) -> None:
+    with pytest.raises(PolicyError, match="calls must"):
+        read(form, text)
+
+
+def test_a_power_is_a_text_and_never_worked_out() -> None:
+    assert read(Form(), "[a(x=9**9**9)]") == [("a", {"x": "9 ** 9 ** 9"})]
+
+
 def test_turns_follow_the_user_the_service_and_the_functions_that_come_later(wheel: Path) -> None:
     with opened("bfcl", "process", options(wheel, "multi_turn_miss_func")) as made:
         (task,) = made.tasks("heldout", 1, 0)
@@ -225,6 +330,26 @@ def test_the_ground_truth_is_read_as_literals_alone() -> None:
     for text in ("cp(open('x'))", "a.b()", "1", "cp("):
         with pytest.raises(UserError, match="is no call"):
             taken_apart(text)
+
+
+@pytest.mark.parametrize(("category", "why"), [("web_search_base", "internet"), ("memory_kv", "wrote down")])
+def test_a_category_that_is_not_asked_is_refused_with_the_reason(wheel: Path, category: str, why: str) -> None:
+    with (
+        pytest.raises(UserError, match=f"got '{category}'.*{why}"),
+        opened("bfcl", "process", options(wheel, category)),
+    ):
+        pass
+
+
+def test_a_recipe_cannot_train_on_what_only_measures(wheel: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "measured.toml"
+    recipe.write_text('name = "m"\nrounds = 1\n[env]\nx = { type = "ledger" }\n', encoding="utf-8")
+    check_splits(recipes.load([recipe], []))
+    with pytest.raises(UserError, match=r"env\.x\.type must be a world with training tasks: got 'bfcl'.*noria eval"):
+        check_splits(recipes.load([recipe], [f"env.x={{type='bfcl', path='{wheel}'}}"]))
+    with pytest.raises(UserError, match=r"env\.x\.heldout must be 'test' where a recipe trains: got 'base'"):
+        check_splits(recipes.load([recipe], ["env.x={type='tau2'}"]))
+    check_splits(recipes.load([recipe], ["env.x={type='tau2', heldout='test'}"]))
 
 
 def test_what_is_missing_is_said_with_the_command_that_gets_it(tmp_path: Path, wheel: Path) -> None:

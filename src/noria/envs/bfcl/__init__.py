@@ -3,5 +3,6 @@
 from noria.envs.bfcl.world import Config, build
 
 NEEDS = ("path",)
+SPLITS = ("heldout",)
 
-__all__ = ["NEEDS", "Config", "build"]
+__all__ = ["NEEDS", "SPLITS", "Config", "build"]

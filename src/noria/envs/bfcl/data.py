@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from noria.bases.package import Package
 from noria.core.types import Tool
+from noria.envs.bfcl.formats import Form, forms
 
 CALLS = (
     "simple_python", "simple_java", "simple_javascript", "multiple", "parallel", "parallel_multiple",
@@ -18,7 +19,13 @@ CALLS = (
 ABSTAIN = ("irrelevance", "live_irrelevance")
 RELEVANT = ("live_relevance",)
 TURNS = ("multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param", "multi_turn_long_context")
-CATEGORIES = (*CALLS, *ABSTAIN, *RELEVANT, *TURNS)
+FORMATS = ("format_sensitivity",)
+CATEGORIES = (*CALLS, *ABSTAIN, *RELEVANT, *TURNS, *FORMATS)
+#: Categories of BFCL v4 that cannot be asked here, by the beginnings of their names, and why.
+_LEFT_OUT = {
+    "web_search": "it asks a search engine on the internet",
+    "memory": "its answers depend on what the same model wrote down in conversations before",
+}
 
 #: Types of the data's function descriptions, as JSON Schema has them; Java's and JavaScript's are written as text.
 _KINDS = {
@@ -42,6 +49,12 @@ class Entry:
     row: Mapping[str, Any]
     functions: Sequence[Mapping[str, Any]]
     answer: Sequence[Any]
+    form: Form | None = None
+
+    @property
+    def listed(self) -> str:
+        """The category under which it is asked; `category` is the one by whose rules it is graded."""
+        return self.category if self.form is None else FORMATS[0]
 
     @property
     def id(self) -> str:
@@ -66,7 +79,9 @@ class Entry:
         return {int(turn): names for turn, names in self.row.get("missed_function", {}).items()}
 
     def tools(self) -> tuple[Tool, ...]:
-        """The functions as tools, without those that are held back."""
+        """The functions as tools, without those that are held back; none where they stand in the system's words."""
+        if self.form is not None:
+            return ()
         later = {name for names in self.held_back().values() for name in names}
         return tuple(tool_of(f, self.language) for f in self.functions if f["name"] not in later)
 
@@ -81,6 +96,8 @@ class Data:
 
     def entries(self, category: str) -> Mapping[str, Entry]:
         """The questions of a category by id. Raises UserError: the package lacks a file, or it is damaged."""
+        if category not in self._read and category in FORMATS:
+            self._read[category] = {entry.id: entry for entry in self._formed(category)}
         if category not in self._read:
             file = f"BFCL_v4_{category}.json"
             answers: dict[str, Any] = {}
@@ -93,6 +110,15 @@ class Data:
             self._read[category] = {entry.id: entry for entry in entries}
         return self._read[category]
 
+    def _formed(self, category: str) -> Iterator[Entry]:
+        """Questions of other categories in every form, numbered as the package numbers them."""
+        wanted: Mapping[str, Sequence[str]] = json.loads(self._package.read(f"data/BFCL_v4_{category}.json"))
+        base = [self.entries(of)[each] for of, ids in wanted.items() for each in ids]
+        for form in forms():
+            for number, entry in enumerate(base):
+                row = {**entry.row, "id": f"{category}_{number}:{form.name}:{entry.id}"}
+                yield replace(entry, row=row, form=form)
+
     def _functions(self, row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         if "function" in row:
             found: Sequence[Mapping[str, Any]] = row["function"]
@@ -104,6 +130,11 @@ class Data:
         if name not in self._services:
             self._services[name] = self._package.rows(f"data/multi_turn_func_doc/{_SERVICES[name]}.json")
         return self._services[name]
+
+
+def why_left_out(category: str) -> str:
+    """Why a category of the package is not asked, "" where it is, or is none."""
+    return next((why for start, why in _LEFT_OUT.items() if category.startswith(start)), "")
 
 
 def shown_name(name: str) -> str:

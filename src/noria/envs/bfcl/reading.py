@@ -8,6 +8,7 @@ from typing import Any
 
 from noria.core.errors import PolicyError
 from noria.envs.bfcl.data import Entry
+from noria.envs.bfcl.forms_read import read
 from noria.envs.bfcl.matching import Made
 from noria.tokens.calls import Call, Malformed, hear, rendered
 
@@ -20,6 +21,8 @@ def calls_in(entry: Entry, message: str) -> list[Made]:
     Raises:
         PolicyError: one cannot be read.
     """
+    if entry.form is not None:
+        return [_formed(entry, *made) for made in read(entry.form, hear(message).answer)]
     made: list[Made] = []
     for at, call in enumerate(hear(message).calls):
         if isinstance(call, Malformed):
@@ -40,6 +43,17 @@ def written(name: str, arguments: Mapping[str, Any]) -> str:
     """A call with these values as a message in the house's form."""
     texts = {k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for k, v in arguments.items()}
     return rendered(name, texts)
+
+
+def _formed(entry: Entry, name: str, arguments: Mapping[str, Any]) -> Made:
+    """A call of a form; answers have lists where a tuple is described."""
+    if name not in entry.names.values():
+        return name, arguments
+    properties = entry.described(name)["parameters"]["properties"]
+    is_tuple = {key for key, each in properties.items() if each.get("type") == "tuple"}
+    return name, {
+        key: list(value) if key in is_tuple and isinstance(value, tuple) else value for key, value in arguments.items()
+    }
 
 
 def _made(entry: Entry, call: Call, options: Mapping[str, Sequence[Any]]) -> Made:

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from noria.envs.bfcl.data import ABSTAIN, RELEVANT, Entry, shown_name
+from noria.envs.bfcl.formats import Form
+from noria.envs.bfcl.forms_read import written as written_in
+from noria.envs.bfcl.matching import Made
 from noria.envs.bfcl.reading import written
 from noria.envs.bfcl.services import Services, by_name, taken_apart
 
@@ -25,6 +28,8 @@ def solution(entry: Entry, solves: Callable[[str], bool], services: Callable[[],
         return [written(shown_name(str(entry.functions[0]["name"])), {})]
     if "question" in entry.row and "involved_classes" in entry.row:
         return _turns(entry, services())
+    if entry.form is not None:
+        return [_in_form(entry, entry.form)]
     ways = [_ways(entry, want) for want in entry.answer]
     tries = ["".join(calls) for calls in itertools.islice(itertools.product(*ways), _MOST_TRIES)]
     return [next((text for text in tries if solves(text)), tries[0])]
@@ -41,6 +46,23 @@ def _turns(entry: Entry, services: Services) -> list[str]:
             calls.append(written(name, arguments))
         out += ["".join(calls), DONE] if calls else [DONE]
     return out
+
+
+def _in_form(entry: Entry, form: Form) -> str:
+    """The wanted calls with the first value of each argument."""
+    calls: list[Made] = []
+    kinds = []
+    for want in entry.answer:
+        ((name, options),) = want.items()
+        described = entry.described(name)["parameters"]
+        kinds.append({key: str(each.get("type", "")) for key, each in described["properties"].items()})
+        needed = described.get("required", ())
+        given = {}
+        for key, allowed in options.items():
+            if key in described["properties"] and ("" not in allowed or key in needed):
+                given[key] = next((_plain(value) for value in allowed if value != ""), "")
+        calls.append((name, given))
+    return written_in(form, calls, kinds)
 
 
 def _ways(entry: Entry, want: Mapping[str, Mapping[str, Sequence[Any]]]) -> list[str]:

@@ -14,8 +14,9 @@ from noria.bases.world import check_split
 from noria.core.config import Checked
 from noria.core.protocols import Episode, Sandbox
 from noria.core.types import Split, Task
-from noria.envs.bfcl.data import CATEGORIES, TURNS, Data, Entry, said_in
+from noria.envs.bfcl.data import CATEGORIES, FORMATS, TURNS, Data, Entry, said_in, why_left_out
 from noria.envs.bfcl.episodes import Fault, OneMessage, Turns
+from noria.envs.bfcl.formats import system_of
 from noria.envs.bfcl.matching import fault_of
 from noria.envs.bfcl.packaged import converter, own_checker
 from noria.envs.bfcl.reference import solution
@@ -32,7 +33,10 @@ class Config(Checked):
     type: Literal["bfcl"] = "bfcl"
     tasks: int = Field(default=256, ge=1, le=10**6, description="tasks that `noria tasks` takes unless told otherwise")
     path: str = Field(default="", description='wheel of bfcl-eval, or folder that holds bfcl_eval; "" = installed')
-    categories: tuple[str, ...] = Field(default=CATEGORIES, min_length=1, description="categories, as BFCL names them")
+    categories: tuple[str, ...] = Field(
+        default=tuple(name for name in CATEGORIES if name not in FORMATS), min_length=1,
+        description="categories, as BFCL names them; all but format_sensitivity, which counts in no score",
+    )  # fmt: skip
     checker: Literal["own", "package"] = Field(
         default="own",
         description="own = the published rules; package = bfcl-eval, installed with all it needs",
@@ -48,7 +52,10 @@ class Config(Checked):
     def _is_known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         unknown = [name for name in value if name not in CATEGORIES]
         if unknown:
-            raise ValueError(f"categories must be of {', '.join(CATEGORIES)}: got {unknown[0]!r}")
+            why = why_left_out(unknown[0])
+            raise ValueError(
+                f"categories must be of {', '.join(CATEGORIES)}: got {unknown[0]!r}" + (f" - {why}" if why else "")
+            )
         return value
 
 
@@ -106,8 +113,9 @@ class BfclWorld(OutsideWorld):
 
     def _task(self, entry: Entry) -> Task:
         system, prompt = said_in(entry.row["question"][0])
-        data: Mapping[str, Any] = {"category": entry.category, "id": entry.id}
-        text = f"{system}\n{_SYSTEM}" if system else _SYSTEM
+        data: Mapping[str, Any] = {"category": entry.listed, "id": entry.id}
+        ours = _SYSTEM if entry.form is None else system_of(entry.form, entry.functions, self._package)
+        text = f"{system}\n{ours}" if system else ours
         return Task(f"{NAME}-{entry.id}", NAME, text, prompt, entry.tools(), data, "heldout")
 
 

@@ -4,5 +4,6 @@ from noria.envs.tau2.world import Config, build
 
 BLOCKING = True
 NEEDS = ("path",)
+TRAINS_WITH = {"heldout": "test"}
 
-__all__ = ["BLOCKING", "NEEDS", "Config", "build"]
+__all__ = ["BLOCKING", "NEEDS", "TRAINS_WITH", "Config", "build"]

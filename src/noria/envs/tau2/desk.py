@@ -2,124 +2,189 @@
 
 from __future__ import annotations
 
-import ast
 import copy
-import inspect
 import json
-import operator
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+from pydantic import BaseModel
 
 from noria.bases.package import Package
 from noria.core.errors import PolicyError
 from noria.core.types import Tool
+from noria.envs.tau2.described import tool_of
+from noria.envs.tau2.sharing import shared
 
-DOMAINS = {"airline": "Airline", "retail": "Retail"}
-TRANSFER, CALCULATE = "transfer_to_human_agents", "calculate"
-_SIGNS = frozenset("0123456789+-*/(). ")
-_MOST_DIGITS = 60
+TRANSFER = "transfer_to_human_agents"
+#: Texts longer than this are cut in what a tool says of an error.
+_MOST_CHARS = 400
 
 
-class Domain:
-    """What all episodes of a domain share. Raises UserError: the package cannot be imported."""
+@dataclass(slots=True)
+class Made:
+    """A call that was made, by "assistant" or "user"."""
 
-    def __init__(self, package: Package, name: str) -> None:
-        tau2 = f"tau2.{name}"
-        self.policy = package.read(f"tau2/data/domains/{name}/policy.txt")
+    by: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class State:
+    """The package's tools of both sides over the databases of one conversation, and the calls that were made."""
+
+    agent: Any
+    user: Any = None
+    made: list[Made] = field(default_factory=list)
+
+    def side(self, by: str) -> Any:
+        """The tools of a side."""
+        return self.agent if by == "assistant" else self.user
+
+
+class Desk(ABC):
+    """What all conversations of a domain share. Raises UserError: the package cannot be imported.
+
+    A database is read once; conversations share its rows until they take them (`sharing`).
+    """
+
+    #: Folder of the domain's data, name of its classes, and what its tools are called beyond their method's name.
+    folder = name = title = prefix = ""
+    tasks_file, splits_file = "tasks.json", "split_tasks.json"
+
+    def __init__(self, package: Package) -> None:
+        self._package = package
+        self._data = f"tau2/data/domains/{self.folder or self.name}"
         self.tasks: Mapping[str, Mapping[str, Any]] = {
-            str(task["id"]): task for task in json.loads(package.read(f"tau2/data/domains/{name}/tasks.json"))
+            str(task["id"]): task for task in json.loads(package.read(f"{self._data}/{self.tasks_file}"))
         }
-        self.ids: Mapping[str, Sequence[str]] = json.loads(package.read(f"tau2/data/domains/{name}/split_tasks.json"))
-        module = package.module(f"{tau2}.{DOMAINS[name]}AgentTools")
-        self._class = vars(module)[f"{DOMAINS[name]}AgentTools"]
+        self.ids: Mapping[str, Sequence[str]] = {"base": list(self.tasks)}
+        if self.splits_file:
+            self.ids = json.loads(package.read(f"{self._data}/{self.splits_file}"))
         self._store = package.sibling("inspect_ai.util").Store
         self.refused: type[Exception] = package.sibling("inspect_ai.tool").ToolError
-        self._database: Any = None
-        wrapped = package.module(f"{tau2}.tools")
-        described = package.sibling("inspect_ai.tool").ToolDef
-        names = [key for key, _ in inspect.getmembers(self._class, inspect.isfunction) if _is_tool(key, wrapped)]
-        self.tools = tuple(_tool(described(vars(wrapped)[key]())) for key in (*names, CALCULATE, TRANSFER))
+        self._agent_class = self._class("Agent")
+        self.policy = self._policy()
+        self.tools, self.user_tools = self._tools()
+        self._expected: dict[str, State] = {}
+        self._first: State | None = None
 
-    def state(self) -> Any:
-        """The tools of the package over a database of their own, as it is at first."""
-        made = self._class(store=self._store(), instance="noria")
-        if self._database is None:
-            made.initialize()
-            self._database = made.db
-        made.initialized = True
-        made.db = copy.deepcopy(self._database)
+    def state(self, task: Mapping[str, Any]) -> State:
+        """The conversation's state at first."""
+        if self._first is None:
+            self._first = self._read()
+        made = self.copied(self._first)
+        self._prepare(made, task.get("initial_state") or {})
         return made
 
-    def copied(self, state: Any) -> Any:
+    def copied(self, state: State) -> State:
         """The same state in other objects."""
-        made = self._class(store=self._store(), instance="noria")
-        made.initialized = True
-        made.db = copy.deepcopy(state.db)
-        return made
+        return State(self._branched(state.agent), None, list(state.made))
 
-    def call(self, state: Any, name: str, arguments: Mapping[str, Any]) -> str:
-        """What a tool says.
+    def call(self, state: State, by: str, name: str, arguments: Mapping[str, Any]) -> str:
+        """What a tool of a side says.
 
         Raises:
             PolicyError: it refuses, or cannot be called so.
         """
+        name = name.removeprefix(self.prefix)
+        state.made.append(Made(by, name, arguments))
         if name == TRANSFER:
             return "Transfer successful"
-        if name == CALCULATE:
-            return calculated(str(arguments.get("expression", "")))
+        side = state.side(by)
         try:
-            given = vars(self._class)[name](state, **arguments)
+            given = vars(type(side))[name](side, **arguments)
         except (self.refused, TypeError, ValueError, KeyError, AttributeError, IndexError) as fault:
-            raise PolicyError(f"{name}: {fault}"[:400]) from fault
-        return given if isinstance(given, str) else json.dumps(given, default=str)
+            raise PolicyError(f"{name}: {fault}"[:_MOST_CHARS]) from fault
+        return text_of(given)
+
+    def expected(self, task: Mapping[str, Any]) -> State:
+        """What the task's actions make of the state; worked out once, and not to be changed."""
+        key = str(task["id"])
+        if key not in self._expected:
+            right = self.state(task)
+            for action in criteria_of(task).get("actions") or ():
+                try:
+                    self.call(right, action.get("requestor") or "assistant", action["name"], action["arguments"])
+                except PolicyError:
+                    pass  # what the ground truth tries in vain changes nothing
+            self._expected[key] = right
+        return self._expected[key]
+
+    @abstractmethod
+    def faults(self, state: State, task: Mapping[str, Any]) -> dict[str, str]:
+        """What the package's scorer looks at in the state, each with what is wrong about it, "" where it is right."""
+
+    def left_undone(self, state: State, task: Mapping[str, Any]) -> str:
+        """The first action of the task that nobody did, "" where all were done; whose arguments count is the task's."""
+        equal = self._package.module("tau2.utils").deep_equal_unordered
+        for action in criteria_of(task).get("actions") or ():
+            if not any(_is_done(action, made, equal) for made in state.made):
+                return str(action["name"])
+        return ""
+
+    def _policy(self) -> str:
+        return self._package.read(f"{self._data}/policy.txt")
+
+    def _class(self, side: str) -> Any:
+        name = f"{self.title}{side}Tools"
+        return vars(self._package.module(f"tau2.{self.name}.{name}"))[name]
+
+    @abstractmethod
+    def _tools(self) -> tuple[tuple[Tool, ...], tuple[Tool, ...]]:
+        """Those of the agent and of the user."""
+
+    def _described(self, module: str, names: Sequence[str]) -> tuple[Tool, ...]:
+        wrapped = self._package.module(f"tau2.{self.name}.{module}")
+        described = self._package.sibling("inspect_ai.tool").ToolDef
+        return tuple(tool_of(described(vars(wrapped)[name]())) for name in names)
+
+    def _listed(self, module: str, key: str) -> tuple[Tool, ...]:
+        """The tools of a list that the package has of them."""
+        described = self._package.sibling("inspect_ai.tool").ToolDef
+        found = vars(self._package.module(f"tau2.{self.name}.{module}"))[key]
+        return tuple(tool_of(described(each())) for each in found)
+
+    def _read(self) -> State:
+        made = self._agent_class(store=self._store(), instance="noria")
+        made.initialize()
+        return State(made)
+
+    def _prepare(self, state: State, initial: Mapping[str, Any]) -> None:  # noqa: B027 - most begin as they are
+        """Bring the state to where the task begins."""
+
+    def _branched(self, tools: Any) -> Any:
+        """Tools of the package with fields of their own; rows of their database are shared until they are taken."""
+        made = type(tools)(store=self._store(), instance="noria")
+        for name in type(tools).model_fields:
+            if name not in ("store", "instance"):
+                value = getattr(tools, name)
+                setattr(made, name, shared(value) if name == "db" else copy.deepcopy(value))
+        return made
 
 
-def calculated(expression: str) -> str:
-    """The value of a sum of numbers, to the cent. Raises PolicyError: it is none."""
-    if not expression or len(expression) > _MOST_DIGITS or not set(expression) <= _SIGNS or "**" in expression:
-        raise PolicyError(
-            f"expression must be a sum of numbers of {_MOST_DIGITS} signs at most: got {expression[:80]!r}"
-        )
-    try:
-        return str(round(float(_value(expression)), 2))
-    except (SyntaxError, ValueError, ZeroDivisionError, OverflowError) as fault:
-        raise PolicyError(f"expression cannot be calculated: {fault}") from fault
+def criteria_of(task: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a task is graded by."""
+    return task.get("evaluation_criteria") or {}
 
 
-_OPERATORS: dict[type, Any] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.USub: operator.neg, ast.UAdd: operator.pos,
-}  # fmt: skip
+def text_of(value: Any) -> str:
+    """What a tool gives as a text: its own, or JSON."""
+    return value if isinstance(value, str) else json.dumps(value, default=_plain)
 
 
-def _value(expression: str) -> float:
-    def of(node: ast.expr) -> float:
-        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-            return node.value
-        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            return float(_OPERATORS[type(node.op)](of(node.left), of(node.right)))
-        if isinstance(node, ast.UnaryOp) and type(node.op) in _OPERATORS:
-            return float(_OPERATORS[type(node.op)](of(node.operand)))
-        raise ValueError("only + - * / are known")
-
-    return of(ast.parse(expression.strip(), mode="eval").body)
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)
 
 
-def _is_tool(name: str, wrapped: Any) -> bool:
-    return not name.startswith("_") and name != "initialize" and name in vars(wrapped)
-
-
-def _tool(defined: Any) -> Tool:
-    """A tool as the package describes it to models."""
-    properties = defined.parameters.properties
-    required = set(defined.parameters.required)
-    shown = {}
-    for key, each in properties.items():
-        schema = each.model_dump(exclude_none=True)
-        kinds = [schema.get("type"), *(part.get("type") for part in schema.get("anyOf") or ())]
-        kind = next((str(k) for k in kinds if k and k != "null"), "string")
-        notes = [str(schema.get("description", ""))]
-        notes += [f"one of {json.dumps(schema['enum'])}"] if "enum" in schema else []
-        notes += ["optional"] if key not in required else []
-        shown[key] = (kind, "; ".join(note for note in notes if note))
-    return Tool(defined.name, str(defined.description).strip().partition("\n")[0], shown)
+def _is_done(action: Mapping[str, Any], made: Made, equal: Callable[[Any, Any], bool]) -> bool:
+    if made.by != (action.get("requestor") or "assistant") or made.name != action["name"]:
+        return False
+    if made.name == TRANSFER:
+        return True
+    keys = action.get("compare_args")
+    if keys is None:
+        return equal(dict(made.arguments), action["arguments"])
+    return equal({k: made.arguments.get(k) for k in keys}, {k: action["arguments"].get(k) for k in keys})
