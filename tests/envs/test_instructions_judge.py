@@ -14,8 +14,9 @@ import pytest
 from noria.core.errors import UserError
 from noria.core.types import Outcome, Task
 from noria.envs.instructions import Config, build
-from noria.envs.instructions.judge import Rules, fault, fluency, longest_run, said
+from noria.envs.instructions.judge import Rules, fault, fluency, said
 from noria.envs.instructions.lexicon import TOPICS
+from noria.graders.prose import longest_run
 
 DOG, RULES = TOPICS["dog"], Rules()
 PROMPT = "Write about the dog. Use at least 4 words."

@@ -23,7 +23,7 @@ from noria.core.protocols import TestReport, Workspace
 from noria.core.types import Outcome
 from noria.graders._children import Children, TooSlow
 from noria.graders.base import Case, Given
-from noria.graders.blocking import BlockingRouter
+from noria.graders.blocking import BlockingRouter, at_once
 from noria.graders.router import Limits, Router
 from noria.graders.tests import code_of
 from noria.graders.types import TYPES, TaskType
@@ -276,6 +276,32 @@ def test_threads_share_a_blocking_router_and_nothing_is_left_of_it() -> None:
     with pytest.raises(UserError, match="did you mean"):
         router.grade(Case("format.patern"))
     router.close()
+
+
+def test_what_needs_nothing_is_graded_at_once_and_as_a_router_does() -> None:
+    cases = [
+        Case("table.number", answer=text, spec={"value": 25.0, "rel_tol": 1e-9})
+        for text in ("25 percent", "25%", "25 km", "25 people", "26", "x = 25")
+    ]
+    assert [at_once(case).reward for case in cases] == [1.0, 1.0, 1.0, 0.0, 0.0, 1.0]
+    names = {"accepted": ["New York", "1250"], "unit": "km"}
+    cases += [
+        Case("search.entity", answer=text, spec=names) for text in ("the new-york!", "1,250 km", "12.50", "", "km")
+    ]
+    assert [at_once(case).reward for case in cases[6:]] == [1.0, 1.0, 0.0, 0.0, 0.0]
+    cases += [
+        Case("table.list", answer=text, spec={"items": ["a b", "C"]}) for text in ("c; The A-B", "a b, c", "c, c")
+    ]
+    assert [at_once(case).reward for case in cases[11:]] == [0.0, 1.0, 0.0]
+    cases += [Case("table.text", answer=text, spec={"accepted": ["Oslo"]}) for text in ("Answer: the Oslo.", "Os lo")]
+    router = BlockingRouter()
+    try:
+        assert router.grade_all(cases) == [at_once(case) for case in cases]
+    finally:
+        router.close()
+    for kind in ("math.expression", "no.such"):
+        with pytest.raises(UserError, match="whose grader needs nothing"):
+            at_once(Case(kind))
 
 
 def test_every_type_can_be_built_and_is_in_the_page() -> None:

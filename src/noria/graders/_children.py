@@ -25,6 +25,10 @@ _ENDING_S = 10.0
 _SOURCE = Path(__file__).resolve().parents[2]
 
 
+#: What the reasons of work that used up its time begin with.
+TOO_SLOW = "no verdict within"
+
+
 class TooSlow(SandboxError):
     """A piece of work used up its time and was killed. A repetition would not tell more."""
 
@@ -113,11 +117,11 @@ class Children:
                 if not said:
                     await child.process.wait()
         except TimeoutError as fault:
-            raise TooSlow(f"no verdict within {timeout_s * _WALL_PER_S:g} s") from fault
+            raise TooSlow(f"{TOO_SLOW} {timeout_s * _WALL_PER_S:g} s") from fault
         except (OSError, ValueError) as fault:
             raise SandboxError(f"a child process broke off: {fault}") from fault
         if not said and child.process.returncode == -signal.SIGPROF:
-            raise TooSlow(f"no verdict within {timeout_s:g} s of processor time")
+            raise TooSlow(f"{TOO_SLOW} {timeout_s:g} s of processor time")
         try:
             answer = json.loads(said)
         except ValueError as fault:

@@ -19,6 +19,7 @@ class Stats:
     """Counts, and times in seconds; quantiles and waits are over the latest 1024 cases.
 
     reward        mean over the cases that are known
+    blamed        cases that got 0 because they defeated their grading
     most_waiting  that ever waited for a place at once
     """
 
@@ -27,6 +28,7 @@ class Stats:
     reward: float
     retries: int
     timeouts: int
+    blamed: int
     mean_s: float
     p50_s: float
     p95_s: float
@@ -43,7 +45,7 @@ class Tally:
     """Counts of one type; belongs to one event loop."""
 
     def __init__(self) -> None:
-        self.retries = self.timeouts = 0
+        self.retries = self.timeouts = self.blamed = 0
         self.waiting = self._graded = self._unknown = self._most = 0
         self._rewards = self._seconds = 0.0
         self._times: deque[float] = deque(maxlen=_KEPT)
@@ -81,6 +83,7 @@ class Tally:
             reward=self._rewards / known if known else 0.0,
             retries=self.retries,
             timeouts=self.timeouts,
+            blamed=self.blamed,
             mean_s=self._seconds / self._graded if self._graded else 0.0,
             p50_s=times[len(times) // 2],
             p95_s=times[min(len(times) - 1, len(times) * 95 // 100)],

@@ -8,14 +8,17 @@ A grader is a file of this folder with
     EXAMPLES    right and wrong work, with which the contract tests hold it to its word
     build       (config, given) -> Grader
 
-It knows no task type: `graders/types.py` maps those to graders and settings.
+A built grader also has `control` (see `Controlled`), mostly from `ByBlank` or `ByAnswer`: without it, work that
+defeats the grading is unknown instead of a failure. It knows no task type: `graders/types.py` maps those to graders
+and settings.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from pydantic import ValidationError
 
@@ -90,6 +93,43 @@ class Grader(Protocol):
         ...
 
 
+@runtime_checkable
+class Controlled(Protocol):
+    """A grader that can tell whether it is itself well: what defeats it alone is then the policy's own failure.
+
+    `control` grades harmless work for the same spec, and by the same means (child process, sandbox, judge) as work that
+    came as far as possible. A known outcome, whatever the reward, says that the grading gets through.
+    """
+
+    async def control(self, case: Case) -> Outcome:
+        """Raises as `Grader.grade` does."""
+        ...
+
+
+class ByBlank(ABC):
+    """A grader that treats nothing at all as it treats anything else: its control run is that."""
+
+    @abstractmethod
+    async def grade(self, case: Case) -> Outcome:
+        """See `Grader.grade`."""
+
+    async def control(self, case: Case) -> Outcome:
+        """The outcome of nothing."""
+        return await self.grade(replace(case, answer="", transcript=(), state={}, files={}))
+
+
+class ByAnswer(ByBlank):
+    """A grader that looks at nothing but an answer, and at no empty one: `harmless` is one that it does look at."""
+
+    def harmless(self, case: Case) -> str:
+        """An answer that is sure to be read: a right one where the spec tells one."""
+        return "I do not know."
+
+    async def control(self, case: Case) -> Outcome:
+        """The outcome of the harmless answer."""
+        return await self.grade(replace(case, answer=self.harmless(case), transcript=(), state={}, files={}))
+
+
 @dataclass(frozen=True, slots=True)
 class Example:
     """Work that the contract tests grade. An entry of `right` and `wrong` is an answer, or fields of `Case`.
@@ -132,6 +172,13 @@ def spec_of(kind: type[S], case: Case) -> S:
 def outcome(right: bool, reason: str, parts: Mapping[str, float] | None = None) -> Outcome:
     """1 or 0, with the reason."""
     return Outcome(float(right), dict(parts) if parts else {"answer": float(right)}, reason)
+
+
+async def control_of(grader: Grader, case: Case) -> Outcome:
+    """What a grader's control run says; unknown where it has none. Raises as `Grader.grade` does."""
+    if not isinstance(grader, Controlled):
+        return Outcome.unknown("the grader has no control run")
+    return await grader.control(case)
 
 
 def need_sandbox(given: Given, grader: str) -> Sandbox:

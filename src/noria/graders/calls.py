@@ -19,7 +19,7 @@ from noria.core.errors import PolicyError
 from noria.core.protocols import Sandbox, TestReport
 from noria.core.types import Outcome
 from noria.graders import _shown
-from noria.graders.base import Case, Example, Given, need_sandbox, outcome, spec_of
+from noria.graders.base import ByBlank, Case, Example, Given, need_sandbox, outcome, spec_of
 from noria.graders.tests import code_of
 
 NEEDS = ("sandbox",)
@@ -83,7 +83,7 @@ EXAMPLES = (
 )  # fmt: skip
 
 
-class Calls:
+class Calls(ByBlank):
     """See the module."""
 
     def __init__(self, config: Config, sandbox: Sandbox) -> None:

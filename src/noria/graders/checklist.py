@@ -15,7 +15,7 @@ from pydantic import Field, field_validator
 
 from noria.core.config import Checked
 from noria.core.types import Outcome
-from noria.graders.base import Case, Example, Given, Grader, need_children, spec_of
+from noria.graders.base import Case, Example, Given, Grader, control_of, need_children, outcome, spec_of
 from noria.graders.staged import made
 
 NEEDS = ("children",)
@@ -102,6 +102,14 @@ class CheckList:
         reason = f"{len(missed)} of {len(items)} items not met: {', '.join(missed[:5])}"
         return Outcome(0.0 if self._config.reward == "all" else min(share, math.nextafter(1, 0)), parts, reason)
 
+    async def control(self, case: Case) -> Outcome:
+        """Known where the control run of every item is."""
+        for item in spec_of(Spec, case).items:
+            found = await control_of(self._grader(item), replace(case, spec=item.spec))
+            if found.reward is None:
+                return found
+        return outcome(True, "every item can be graded")
+
     async def close(self) -> None:
         """Close the graders of the items."""
         await asyncio.gather(*(grader.close() for grader in self._graders.values()))
@@ -109,11 +117,14 @@ class CheckList:
     async def _look(self, item: Item, case: Case) -> Outcome:
         if item.path and item.path not in case.files:
             return Outcome(0.0, {}, f"no file {item.path}")
+        answer = case.files[item.path] if item.path else case.answer
+        return await self._grader(item).grade(replace(case, answer=answer, spec=item.spec))
+
+    def _grader(self, item: Item) -> Grader:
         key = (item.grader, json.dumps(item.settings, sort_keys=True, default=str))
         if key not in self._graders:
             self._graders[key] = made(item.grader, item.settings, self._given)
-        answer = case.files[item.path] if item.path else case.answer
-        return await self._graders[key].grade(replace(case, answer=answer, spec=item.spec))
+        return self._graders[key]
 
 
 def build(config: Config, given: Given) -> CheckList:

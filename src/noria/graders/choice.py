@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from noria.core.config import Checked
 from noria.core.types import Outcome
-from noria.graders.base import Case, Example, Given, outcome, spec_of
+from noria.graders.base import ByBlank, Case, Example, Given, outcome, spec_of
 from noria.graders.maths import final
 
 NEEDS: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ EXAMPLES = (
 )
 
 
-class Choice:
+class Choice(ByBlank):
     """See the module."""
 
     def __init__(self, config: Config) -> None:

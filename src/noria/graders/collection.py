@@ -13,7 +13,7 @@ from pydantic import Field
 
 from noria.core.config import Checked
 from noria.core.types import Outcome
-from noria.graders.base import Case, Example, Given, spec_of
+from noria.graders.base import ByBlank, Case, Example, Given, spec_of
 from noria.graders.exact import Config as Differences
 from noria.graders.exact import normalise
 from noria.graders.maths import final
@@ -36,6 +36,9 @@ class Config(Checked):
     )
     abs_tol: float = Field(default=1e-9, ge=0, description="difference up to which two numbers are the same")
     ignore_case: bool = Field(default=True, description="capital and small letters are one")
+    ignore_punctuation: bool = Field(default=False, description="signs of items mean nothing")
+    ignore_articles: bool = Field(default=False, description="nor do the words a, an and the")
+    max_chars: int = Field(default=0, ge=0, description="a longer answer is read as none; 0 = no limit")
 
 
 class Spec(Checked):
@@ -54,17 +57,22 @@ EXAMPLES = (
 )
 
 
-class Collection:
+class Collection(ByBlank):
     """See the module."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._differences = Differences(ignore_case=config.ignore_case)
+        self._differences = Differences(
+            ignore_case=config.ignore_case,
+            ignore_punctuation=config.ignore_punctuation,
+            ignore_articles=config.ignore_articles,
+        )
 
     async def grade(self, case: Case) -> Outcome:
         """The reward, with `precision`, `recall` and `f1` as parts."""
         wanted = self._items(spec_of(Spec, case).items)
-        given = self._items(read_items(case.answer))
+        most = self._config.max_chars
+        given = self._items(read_items(case.answer) if not most or len(case.answer) <= most else [])
         if self._config.order:
             common = sum(a == b for a, b in zip(given, wanted, strict=False))
         else:

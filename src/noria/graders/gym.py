@@ -10,7 +10,7 @@ from noria.core.config import Checked
 from noria.core.errors import UserError
 from noria.core.types import Outcome
 from noria.graders._children import Children, TooSlow
-from noria.graders.base import Case, Example, Given, need_children, outcome, spec_of
+from noria.graders.base import ByAnswer, Case, Example, Given, need_children, outcome, spec_of
 
 SOURCE = "reasoning-gym, arXiv:2505.24760"
 NEEDS = ("children",)
@@ -40,7 +40,7 @@ EXAMPLES = (
 )
 
 
-class Gym:
+class Gym(ByAnswer):
     """See the module."""
 
     def __init__(self, config: Config, children: Children) -> None:
@@ -67,6 +67,10 @@ class Gym:
             return outcome(False, "the scorer cannot read it", {"score": 0.0})
         reward = score if config.partial else float(score >= 1.0)
         return Outcome(reward, {"score": score}, "full marks" if score >= 1.0 else f"score {score:.2f}")
+
+    def harmless(self, case: Case) -> str:
+        """The entry's answer."""
+        return str(spec_of(Spec, case).entry.get("answer") or 0)
 
     async def close(self) -> None:
         """The children are the router's."""

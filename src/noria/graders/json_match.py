@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from noria.core.config import Checked
 from noria.core.types import Outcome
 from noria.graders._fences import last_block
-from noria.graders.base import Case, Example, Given, outcome, spec_of
+from noria.graders.base import ByBlank, Case, Example, Given, outcome, spec_of
 
 NEEDS: tuple[str, ...] = ()
 _TYPES: Mapping[str, tuple[type, ...]] = {
@@ -77,7 +77,7 @@ EXAMPLES = (
 )  # fmt: skip
 
 
-class JsonMatch:
+class JsonMatch(ByBlank):
     """See the module."""
 
     def __init__(self, config: Config) -> None:

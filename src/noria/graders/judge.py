@@ -12,7 +12,7 @@ from pydantic import Field
 from noria.core.config import Checked
 from noria.core.errors import EngineError
 from noria.core.types import Message, Outcome
-from noria.graders.base import Case, Example, Given, Judge, need_judge, outcome, spec_of
+from noria.graders.base import ByAnswer, Case, Example, Given, Judge, need_judge, outcome, spec_of
 
 NEEDS = ("judge",)
 _VERDICT = re.compile(r"^\W*verdict\W+(yes|no)\W*$", re.IGNORECASE | re.MULTILINE)
@@ -52,7 +52,7 @@ EXAMPLES = (
 )
 
 
-class ModelJudge:
+class ModelJudge(ByAnswer):
     """See the module."""
 
     def __init__(self, config: Config, judge: Judge) -> None:

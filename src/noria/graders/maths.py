@@ -14,7 +14,7 @@ from pydantic import Field
 from noria.core.config import Checked
 from noria.core.types import Outcome
 from noria.graders._children import Children, TooSlow
-from noria.graders.base import Case, Example, Given, need_children, outcome, spec_of
+from noria.graders.base import ByAnswer, Case, Example, Given, need_children, outcome, spec_of
 
 SOURCE = "math-verify, github.com/huggingface/Math-Verify"
 NEEDS = ("children",)
@@ -52,7 +52,7 @@ EXAMPLES = (
 )
 
 
-class Mathematics:
+class Mathematics(ByAnswer):
     """See the module."""
 
     def __init__(self, config: Config, children: Children) -> None:
@@ -76,6 +76,10 @@ class Mathematics:
         if verdict == "unreadable":
             return Outcome.unknown("math-verify reads none of the accepted answers")
         return outcome(verdict == "equal", str(verdict))
+
+    def harmless(self, case: Case) -> str:
+        """The first accepted expression."""
+        return spec_of(Spec, case).accepted[0]
 
     async def close(self) -> None:
         """The children are the router's."""

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from noria.core.config import Checked
 from noria.core.types import Outcome
 from noria.graders._units import Unit, read_unit
-from noria.graders.base import Case, Example, Given, outcome, spec_of
+from noria.graders.base import ByBlank, Case, Example, Given, outcome, spec_of
 from noria.graders.maths import final
 
 NEEDS: tuple[str, ...] = ()
@@ -30,6 +30,7 @@ class Config(Checked):
     """How a number is read."""
 
     max_chars: int = Field(default=100, ge=1, description="a longer answer is wrong unread")
+    units: bool = Field(default=True, description="whether units are measured; else any that is known may follow")
 
 
 class Spec(Checked):
@@ -61,7 +62,7 @@ EXAMPLES = (
 )
 
 
-class Numeric:
+class Numeric(ByBlank):
     """See the module."""
 
     def __init__(self, config: Config) -> None:
@@ -73,13 +74,13 @@ class Numeric:
         said = final(case.answer)
         if len(said) > self._config.max_chars:
             return outcome(False, f"longer than {self._config.max_chars} characters")
-        found = read_number(said)
+        found = read_number(said if self._config.units else said.removesuffix("%").removesuffix("percent"))
         if found is None:
             return outcome(False, "no single number")
-        value, unit = found
+        value, unit = found if self._config.units else (found[0], None)
         wanted = read_unit(spec.unit)
         assert wanted is not None
-        if unit is None and spec.unit and spec.unit_needed:
+        if self._config.units and unit is None and spec.unit and spec.unit_needed:
             return outcome(False, f"no unit, wanted {spec.unit}")
         if unit is not None and unit.dimension != wanted.dimension:
             return outcome(False, "a unit of something else")

@@ -15,7 +15,7 @@ from noria.core.config import Checked
 from noria.core.errors import PolicyError
 from noria.core.protocols import ExecResult, Sandbox
 from noria.core.types import Outcome
-from noria.graders.base import Case, Example, Given, need_sandbox, outcome, spec_of
+from noria.graders.base import ByBlank, Case, Example, Given, need_sandbox, outcome, spec_of
 from noria.graders.tests import laid_over
 
 NEEDS = ("sandbox",)
@@ -28,6 +28,9 @@ class Config(Checked):
     """How programs are run and compared."""
 
     timeout_s: float = Field(default=4.0, gt=0, le=600, description="wall clock of one input in seconds")
+    total_s: float = Field(
+        default=30.0, gt=0, le=3600, description="wall clock of all inputs together; what has not run then is wrong"
+    )
     reward: Literal["all", "share"] = Field(
         default="all", description="all = 1 if all are right; share = the share that is"
     )
@@ -58,7 +61,7 @@ EXAMPLES = (
 )
 
 
-class Output:
+class Output(ByBlank):
     """See the module."""
 
     def __init__(self, config: Config, sandbox: Sandbox) -> None:
@@ -90,13 +93,16 @@ class Output:
         """One run for each input, each in a fresh copy of the files; no input gives away another."""
         files = laid_over(case, _PROGRAM, spec.files)
         results = []
-        deadline = time.monotonic() + self._config.timeout_s * len(spec.pairs)
+        deadline = time.monotonic() + self._config.total_s
         for pair in spec.pairs:
+            left_s = min(self._config.timeout_s, deadline - time.monotonic())
+            if left_s <= 0:
+                results.append(ExecResult(0, "", "", 0.0, timed_out=True))
+                continue
             name = f"input-{hashlib.sha256(pair.stdin.encode()).hexdigest()[:8]}.txt"
             workspace = self._sandbox.workspace({**files, name: pair.stdin})
             try:
-                left = min(self._config.timeout_s, max(0.01, deadline - time.monotonic()))
-                results.append(workspace.run(["python3", "-c", _STARTER, name, _PROGRAM], left))
+                results.append(workspace.run(["python3", "-c", _STARTER, name, _PROGRAM], left_s))
             finally:
                 workspace.close()
         return results

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from noria.core.config import Checked
 from noria.core.types import Outcome
-from noria.graders.base import Case, Example, Given, spec_of
+from noria.graders.base import ByBlank, Case, Example, Given, spec_of
 from noria.graders.exact import Config as Differences
 from noria.graders.exact import normalise
 
@@ -33,7 +33,7 @@ EXAMPLES = (
 )
 
 
-class Overlap:
+class Overlap(ByBlank):
     """See the module."""
 
     def __init__(self, config: Config) -> None:

@@ -13,7 +13,7 @@ from pydantic import Field
 from noria.core.config import Checked
 from noria.core.errors import EngineError
 from noria.core.types import Message, Outcome
-from noria.graders.base import Case, Example, Given, Judge, need_judge, outcome, spec_of
+from noria.graders.base import ByAnswer, Case, Example, Given, Judge, need_judge, outcome, spec_of
 from noria.graders.judge import fenced
 from noria.graders.rubric import Line, json_in
 
@@ -54,7 +54,7 @@ EXAMPLES = (
 )
 
 
-class Pairwise:
+class Pairwise(ByAnswer):
     """See the module."""
 
     def __init__(self, config: Config, judge: Judge) -> None:

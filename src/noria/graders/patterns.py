@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from noria.core.config import Checked
 from noria.core.types import Outcome
 from noria.graders._children import Children, TooSlow
-from noria.graders.base import Case, Example, Given, need_children, outcome, spec_of
+from noria.graders.base import ByBlank, Case, Example, Given, need_children, outcome, spec_of
 
 NEEDS = ("children",)
 
@@ -57,7 +57,7 @@ EXAMPLES = (
 )
 
 
-class Patterns:
+class Patterns(ByBlank):
     """See the module."""
 
     def __init__(self, config: Config, children: Children) -> None:

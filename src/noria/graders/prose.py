@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 from pydantic import Field
@@ -25,20 +27,33 @@ FUNCTION_WORDS = frozenset({
 })  # fmt: skip
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
-_STRANGE = re.compile(r"(.)\1\1|[bcdfghjklmnpqrstvwxz]{6}")
 _VOWEL = re.compile(r"[aeiouy]")
 _ALLOWED_CONTROLS = "\n\t"
-#: Shorter texts cannot help saying half of their words twice.
-_LEAST_FOR_VARIETY = 8
-#: Abbreviations that the rules would take for words without a vowel.
-_SHORT = 3
 
 
-class Rules(Checked):
-    """What makes a text degenerate. Shares are of its words unless something else is said."""
+@dataclass(frozen=True, slots=True)
+class English:
+    """What is taken for English.
+
+    function        the words that hold sentences together
+    consonants      in a row that no word has
+    short           letters of words that are not looked at, as abbreviations
+    variety_from    words from which on a text must not say the same again; a shorter one cannot help it
+    """
+
+    function: frozenset[str] = FUNCTION_WORDS
+    consonants: int = 6
+    short: int = 3
+    variety_from: int = 8
+
+
+ENGLISH = English()
+
+
+class Fluency(Checked):
+    """What language keeps to. Shares are of a text's words unless something else is said."""
 
     min_words: int = Field(default=3, ge=1, le=1000, description="fewest words")
-    max_words: int = Field(default=400, ge=1, le=100_000, description="most words")
     min_variety: float = Field(default=0.35, ge=0, le=1, description="least share of different words")
     min_pairs: float = Field(default=0.6, ge=0, le=1, description="least share of different pairs of neighbours")
     max_run: int = Field(default=2, ge=1, le=1000, description="the same word in a row at most")
@@ -47,6 +62,12 @@ class Rules(Checked):
     max_function: float = Field(default=0.85, ge=0, le=1, description="largest share of those")
     min_letters: float = Field(default=0.5, ge=0, le=1, description="least share of letters among signs, blanks apart")
     max_copied_run: int = Field(default=7, ge=1, le=1000, description="words in a row taken from the prompt at most")
+
+
+class Rules(Fluency):
+    """What makes a text degenerate."""
+
+    max_words: int = Field(default=400, ge=1, le=100_000, description="most words")
 
 
 def words(text: str) -> list[str]:
@@ -62,7 +83,50 @@ def sentences(text: str) -> list[list[str]]:
 
 def fault(rules: Rules, text: str, prompt: str = "") -> str:
     """Why the text is degenerate, "" where it is not. `prompt` is what must not be copied."""
-    return _signs(rules, text) or _language(rules, words(text), text) or _copied(rules, words(text), words(prompt))
+    said = words(text)
+    found = signs(rules, text)
+    if not found and not rules.min_words <= len(said) <= rules.max_words:
+        found = f"{len(said)} words, not {rules.min_words} to {rules.max_words}"
+    held = [tuple(sentence) for sentence in sentences(text)]
+    return found or language(rules, said, held) or _copied(rules, said, words(prompt))
+
+
+def signs(rules: Fluency, text: str) -> str:
+    """Why the signs of a text are none of a text, "" where they may be."""
+    if (not text.isascii() or not text.isprintable()) and any(
+        unicodedata.category(sign)[0] == "C" and sign not in _ALLOWED_CONTROLS for sign in text
+    ):
+        return "signs that nobody sees"
+    seen = [sign for sign in text if not sign.isspace()]
+    letters = sum(sign.isalpha() for sign in seen)
+    if not letters or letters < rules.min_letters * len(seen):
+        return "hardly a letter"
+    return ""
+
+
+def language(
+    rules: Fluency, said: Sequence[str], held: Sequence[tuple[str, ...]], english: English = ENGLISH,
+    max_repeated: float = 0.0,
+) -> str:  # fmt: skip
+    """Why these words (lower case) in these sentences are no language, "" where they may be.
+
+    `max_repeated` is the largest share of sentences that were said before.
+    """
+    run = longest_run(said)
+    if run > rules.max_run:
+        return f"one word {run} times in a row"
+    if len(said) >= english.variety_from:
+        pairs = list(pairwise(said))
+        if len(set(said)) < rules.min_variety * len(said) or len(set(pairs)) < rules.min_pairs * len(pairs):
+            return "the same words again and again"
+    if len(held) - len(set(held)) > max_repeated * len(held):
+        return "a sentence twice"
+    if sum(_strange(word, english) for word in said) > rules.max_strange * len(said):
+        return "words that are none"
+    function = sum(word in english.function for word in said)
+    if not rules.min_function * len(said) <= function <= rules.max_function * len(said):
+        return "a heap of words"
+    return ""
 
 
 def longest_run(said: Sequence[str]) -> int:
@@ -88,41 +152,16 @@ def longest_shared(said: Sequence[str], other: Sequence[str]) -> int:
     return best
 
 
-def _signs(rules: Rules, text: str) -> str:
-    if any(unicodedata.category(sign)[0] == "C" and sign not in _ALLOWED_CONTROLS for sign in text):
-        return "signs that nobody sees"
-    signs = [sign for sign in text if not sign.isspace()]
-    letters = sum(sign.isalpha() for sign in signs)
-    if not letters or letters < rules.min_letters * len(signs):
-        return "hardly a letter"
-    return ""
-
-
-def _language(rules: Rules, said: Sequence[str], text: str) -> str:
-    if not rules.min_words <= len(said) <= rules.max_words:
-        return f"{len(said)} words, not {rules.min_words} to {rules.max_words}"
-    run = longest_run(said)
-    if run > rules.max_run:
-        return f"one word {run} times in a row"
-    if len(said) >= _LEAST_FOR_VARIETY:
-        pairs = list(pairwise(said))
-        if len(set(said)) < rules.min_variety * len(said) or len(set(pairs)) < rules.min_pairs * len(pairs):
-            return "the same words again and again"
-    held = [tuple(sentence) for sentence in sentences(text)]
-    if len(held) > len(set(held)):
-        return "a sentence twice"
-    if sum(map(_strange, said)) > rules.max_strange * len(said):
-        return "words that are none"
-    function = sum(word in FUNCTION_WORDS for word in said)
-    if not rules.min_function * len(said) <= function <= rules.max_function * len(said):
-        return "a heap of words"
-    return ""
-
-
-def _strange(word: str) -> bool:
-    if word.isdigit() or len(word) <= _SHORT:
+def _strange(word: str, english: English) -> bool:
+    if word.isdigit() or len(word) <= english.short:
         return False
-    return not _VOWEL.search(word) or bool(_STRANGE.search(word))
+    return not _VOWEL.search(word) or bool(_rows(english.consonants).search(word))
+
+
+@cache
+def _rows(consonants: int) -> re.Pattern[str]:
+    """A sign three times, or so many consonants in a row."""
+    return re.compile(rf"(.)\1\1|[bcdfghjklmnpqrstvwxz]{{{consonants}}}")
 
 
 def _copied(rules: Rules, said: Sequence[str], asked: Sequence[str]) -> str:

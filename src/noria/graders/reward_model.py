@@ -18,7 +18,7 @@ from noria.core.config import Checked
 from noria.core.errors import EngineError, UserError
 from noria.core.remote import ServerConfig, connect, read_key
 from noria.core.types import Message, Outcome
-from noria.graders.base import Case, Example, Given, need_judge, spec_of
+from noria.graders.base import ByBlank, Case, Example, Given, need_judge, spec_of
 
 if TYPE_CHECKING:
     import openai
@@ -184,7 +184,7 @@ class Spec(Checked):
 EXAMPLES = (Example({}, ("by train",), ("by magic",), "How do I get there?", ("yes", "no")),)
 
 
-class RewardModel:
+class RewardModel(ByBlank):
     """See the module."""
 
     def __init__(self, config: Config, given: Given, scorer: Scorer | None) -> None:

@@ -1,28 +1,40 @@
 """Grades cases of many task types at once: each type has its grader, its own limit of cases in flight and its time.
 
 A case queues for a place, is graded within the time of its type, and is tried again where the sandbox or the judge
-failed. What still has no verdict then is *unknown*, with the reason; it is never a 0. A case that is cancelled gives
-its place back and leaves nothing running that the next one would meet.
+failed. What still has no verdict then is *unknown*, with the reason; it is never a 0. One exception: where the same
+grader gets through with harmless work, and this case fails again, the work itself defeats its grading, which is the
+policy's failure (`_blamed`). A case that is cancelled gives its place back and leaves nothing running that the next one
+would meet.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from noria.core.errors import EngineError, SandboxError, UserError, boundary
 from noria.core.registry import nearest
 from noria.core.types import Outcome
-from noria.graders._children import Children
+from noria.graders._children import TOO_SLOW, Children
 from noria.graders._tally import Stats, Tally
-from noria.graders.base import Case, Given, Grader
+from noria.graders.base import Case, Given, Grader, control_of
 from noria.graders.staged import made
 from noria.graders.types import TYPES, TaskType
 
 #: Seconds in which a cancelled grader must let go; one that does not is left behind.
 _GRACE_S = 5.0
+#: Share of a case's time in which a control run must be through: one that is slow itself clears the policy.
+_PROMPT = 0.25
+#: Control runs that get through, each followed by another failure of the case, until the policy is blamed. What hangs
+#: says more than what breaks: sandboxes die by chance, and of those that do so at 3 uses in 10, three tries and three
+#: such rounds are met once in 4,000 cases.
+_ROUNDS_HUNG, _ROUNDS_BROKEN = 1, 3
+_LATE = "not graded within"
+#: A case's time, and that of the longest rounds after it.
+_LONGEST = 1 + _ROUNDS_BROKEN * (1 + _PROMPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +94,8 @@ class Router:
         started = time.monotonic()
         try:
             found = await self._within_time(desk, case)
+            if found.reward is None:
+                found = await self._blamed(desk, case, found)
         finally:
             desk.places.release()
         return desk.tally.add(found, time.monotonic() - started, began)
@@ -140,7 +154,7 @@ class Router:
         deadline = time.monotonic() + desk.kind.timeout_s
         pause, found = desk.kind.wait_s, Outcome.unknown("not graded")
         for again in range(1 + desk.kind.retries):
-            found, passing = await self._tried(desk, case, deadline - time.monotonic())
+            found, passing = await self._tried(desk, desk.grader.grade(case), deadline - time.monotonic())
             if not passing or again == desk.kind.retries or time.monotonic() + pause >= deadline:
                 break
             desk.tally.retries += 1
@@ -148,9 +162,28 @@ class Router:
             pause *= 2
         return found
 
-    async def _tried(self, desk: _Desk, case: Case, left_s: float) -> tuple[Outcome, bool]:
+    async def _blamed(self, desk: _Desk, case: Case, found: Outcome) -> Outcome:
+        """0 where the work alone defeats its grading, a verdict where the case has one after all, else what was found.
+
+        In turn a control run, which must get through promptly, and the case, which must fail again.
+        """
+        whole_s = desk.kind.timeout_s
+        hung = _hangs(found)
+        for _ in range(_ROUNDS_HUNG if hung else _ROUNDS_BROKEN):
+            control, _ = await self._tried(desk, control_of(desk.grader, case), whole_s * _PROMPT)
+            if control.reward is None:
+                return found
+            again, _ = await self._tried(desk, desk.grader.grade(case), whole_s)
+            if again.reward is not None:
+                return again
+            if _hangs(again) != hung:
+                return found
+        desk.tally.blamed += 1
+        return Outcome(0.0, {}, f"it defeats its grading: {found.reason}")
+
+    async def _tried(self, desk: _Desk, work: Coroutine[Any, Any, Outcome], left_s: float) -> tuple[Outcome, bool]:
         """The outcome of one try, and whether another might tell more."""
-        task = asyncio.ensure_future(desk.grader.grade(case))
+        task = asyncio.ensure_future(work)
         try:
             done, _ = await asyncio.wait({task}, timeout=max(0.0, left_s))
         finally:
@@ -158,10 +191,19 @@ class Router:
                 await _gone([task])
         if not done:
             desk.tally.timeouts += 1
-            return Outcome.unknown(f"not graded within {desk.kind.timeout_s:g} s"), False
+            return Outcome.unknown(f"{_LATE} {desk.kind.timeout_s:g} s"), False
         if task.cancelled():
             return Outcome.unknown("the grader was cancelled"), False
         return boundary(lambda: (task.result(), False), _failed)
+
+
+def longest_s(kind: TaskType | None, limits: Limits) -> float:
+    """Seconds that a case may take in all: its wait, its time, and the runs that settle whose fault a failure was."""
+    return limits.waiting_s + (kind.timeout_s * _LONGEST if kind else 0.0)
+
+
+def _hangs(found: Outcome) -> bool:
+    return _LATE in found.reason or TOO_SLOW in found.reason
 
 
 def _failed(fault: BaseException) -> tuple[Outcome, bool]:

@@ -17,7 +17,7 @@ from pydantic import Field, field_validator
 from noria.core.config import Checked
 from noria.core.errors import EngineError
 from noria.core.types import Message, Outcome
-from noria.graders.base import Case, Example, Given, Judge, need_judge, outcome, spec_of
+from noria.graders.base import ByAnswer, Case, Example, Given, Judge, need_judge, outcome, spec_of
 from noria.graders.judge import fenced
 
 NEEDS = ("judge",)
@@ -79,7 +79,7 @@ EXAMPLES = (
 )
 
 
-class RubricJudge:
+class RubricJudge(ByAnswer):
     """See the module."""
 
     def __init__(self, config: Config, judge: Judge) -> None:

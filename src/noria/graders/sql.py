@@ -15,7 +15,7 @@ from noria.core.errors import UserError
 from noria.core.types import Outcome
 from noria.graders._children import Children, TooSlow
 from noria.graders._fences import last_block
-from noria.graders.base import Case, Example, Given, need_children, outcome, spec_of
+from noria.graders.base import ByAnswer, Case, Example, Given, need_children, outcome, spec_of
 
 NEEDS = ("children",)
 _SCRIPT = "CREATE TABLE t(name TEXT, n INTEGER); INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 2), ('d', NULL);"
@@ -55,7 +55,7 @@ EXAMPLES = (
 )  # fmt: skip
 
 
-class Sql:
+class Sql(ByAnswer):
     """See the module."""
 
     def __init__(self, config: Config, children: Children) -> None:
@@ -85,6 +85,10 @@ class Sql:
         same = given == wanted and len(given) <= config.max_rows
         reason = "the same rows" if same else f"{len(given)} rows, not the {len(wanted)} wanted"
         return outcome(same, reason, {"runs": 1.0, "rows": float(same)})
+
+    def harmless(self, case: Case) -> str:
+        """The wanted query."""
+        return spec_of(Spec, case).query
 
     async def close(self) -> None:
         """The children are the router's."""

@@ -16,7 +16,7 @@ from noria.core import registry
 from noria.core.config import Checked
 from noria.core.errors import UserError
 from noria.core.types import Outcome
-from noria.graders.base import Case, Example, Given, Grader, spec_of
+from noria.graders.base import Case, Example, Given, Grader, control_of, outcome, spec_of
 
 SOURCE = "Mach-Mind, two-stage reward of instruction following"
 NEEDS = ("children", "judge")
@@ -85,6 +85,14 @@ class Staged:
             if found.reward < 1:
                 return Outcome(0.0, parts, f"{name}: {found.reason}")
         return Outcome(1.0, parts, "passes every stage")
+
+    async def control(self, case: Case) -> Outcome:
+        """Known where the control run of every stage is."""
+        for grader, below in zip(self._graders, spec_of(Spec, case).stages, strict=True):
+            found = await control_of(grader, replace(case, spec=below))
+            if found.reward is None:
+                return found
+        return outcome(True, "every stage can be graded")
 
     async def close(self) -> None:
         """Close the graders of the stages."""

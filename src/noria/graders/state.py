@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from noria.core.config import Checked
 from noria.core.types import Outcome
-from noria.graders.base import Case, Example, Given, spec_of
+from noria.graders.base import ByBlank, Case, Example, Given, spec_of
 from noria.graders.json_match import schema_fault
 
 NEEDS: tuple[str, ...] = ()
@@ -79,7 +79,7 @@ EXAMPLES = (
 )  # fmt: skip
 
 
-class StateChecks:
+class StateChecks(ByBlank):
     """See the module."""
 
     def __init__(self, config: Config) -> None:

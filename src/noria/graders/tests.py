@@ -19,7 +19,7 @@ from noria.core.errors import PolicyError
 from noria.core.protocols import Sandbox, TestReport
 from noria.core.types import Outcome
 from noria.graders._fences import last_block, whole
-from noria.graders.base import Case, Example, Given, need_sandbox, outcome, spec_of
+from noria.graders.base import ByBlank, Case, Example, Given, need_sandbox, outcome, spec_of
 
 NEEDS = ("sandbox",)
 #: Files that run without being asked for.
@@ -71,7 +71,7 @@ EXAMPLES = (
 )  # fmt: skip
 
 
-class Tests:
+class Tests(ByBlank):
     """See the module."""
 
     #: pytest must not take the class for a test

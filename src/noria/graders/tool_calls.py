@@ -14,7 +14,7 @@ from pydantic import Field
 
 from noria.core.config import Checked
 from noria.core.types import Message, Outcome
-from noria.graders.base import Case, Example, Given, outcome, spec_of
+from noria.graders.base import ByBlank, Case, Example, Given, outcome, spec_of
 from noria.tokens.calls import Call, hear, render_call
 
 NEEDS: tuple[str, ...] = ()
@@ -26,6 +26,7 @@ class Config(Checked):
     order: bool = Field(default=True, description="whether the order of calls counts")
     further: Literal["wrong", "allowed"] = Field(default="wrong", description="what calls besides those wanted are")
     ignore_case: bool = Field(default=False, description="whether capital and small letters of arguments are one")
+    max_chars: int = Field(default=50_000, ge=1, description="messages that are longer together are wrong unread")
 
 
 class Wanted(Checked):
@@ -61,7 +62,7 @@ EXAMPLES = (
 )  # fmt: skip
 
 
-class ToolCalls:
+class ToolCalls(ByBlank):
     """See the module."""
 
     def __init__(self, config: Config) -> None:
@@ -71,7 +72,10 @@ class ToolCalls:
         """1 for the right calls; parts: share of the calls wanted that were made, of those made that were wanted."""
         spec = spec_of(Spec, case)
         said = [message.content for message in case.transcript if message.role == "assistant"]
-        made, malformed = _calls([*said, case.answer] if case.answer not in said else said)
+        texts = [*said, case.answer] if case.answer not in said else said
+        if sum(map(len, texts)) > self._config.max_chars:
+            return outcome(False, f"longer than {self._config.max_chars} characters", {"recall": 0.0, "precision": 0.0})
+        made, malformed = _calls(texts)
         if malformed:
             return outcome(False, "a call that cannot be read", {"recall": 0.0, "precision": 0.0})
         if bad := next((call.name for call in made if call.name in spec.forbidden), None):

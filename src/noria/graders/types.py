@@ -33,6 +33,11 @@ class TaskType:
 
 
 _WORDS = {"ignore_case": True, "ignore_punctuation": True, "ignore_articles": True}
+_FINAL: dict[str, Any] = {**_WORDS, "final": True, "max_chars": 400}
+_ITEMS: dict[str, Any] = {
+    "repeats": True, "ignore_punctuation": True, "ignore_articles": True, "max_chars": 400,
+}  # fmt: skip
+_BARE: dict[str, Any] = {"units": False, "max_chars": 400}
 _JUDGED: dict[str, Any] = {"concurrency": 16, "timeout_s": 180.0}
 
 TYPES: Mapping[str, TaskType] = {
@@ -61,11 +66,15 @@ TYPES: Mapping[str, TaskType] = {
     "agent.checklist": TaskType("checklist", "file work: everything on a list is so"),
     "agent.checklist_share": TaskType("checklist", "file work: the weight of what is so", {"reward": "share"}),
     "search.short": TaskType("exact", "search: a name or a date, in words", _WORDS),
+    "search.entity": TaskType("exact", "search: a name, or a number with its unit", {**_WORDS, "whole_numbers": True}),
     "search.overlap": TaskType("overlap", "search: F1 of the words of an answer"),
     "search.list": TaskType("collection", "search: everything that is asked for, F1", {"reward": "f1"}),
     "search.judged": TaskType("judge", "search: a model compares with the reference", **_JUDGED),
     "table.cell": TaskType("numeric", "tables: one number of a table"),
     "table.cells": TaskType("collection", "tables: several cells, in any order"),
+    "table.number": TaskType("numeric", "tables: one number, whatever unit follows", _BARE),
+    "table.text": TaskType("exact", "tables: words of a cell, however they are written", _FINAL),
+    "table.list": TaskType("collection", "tables: words of several cells, each once", _ITEMS),
     "format.pattern": TaskType("patterns", "instructions: form, words that must and must not occur"),
     "format.json": TaskType("json_match", "instructions: JSON with a schema, or a value"),
     "format.verbatim": TaskType("exact", "instructions: exactly this text", {"ignore_spaces": False}),

@@ -163,10 +163,12 @@ def parts(message: str) -> list[Call | str]:
 
 def resumed(text: str, at: int, opens: str, closes: str) -> int:
     """Where to go on after a call that cannot be read: behind its end, or at the next one that begins before it."""
-    closed, opened = text.find(closes, at), text.find(opens, at)
-    if closed < 0:
-        return opened if opened >= 0 else len(text)
-    return opened if 0 <= opened < closed else closed + len(closes)
+    opened = text.find(opens, at)
+    # Only before the next one: else a text of beginnings alone is looked through to its end for each.
+    closed = text.find(closes, at) if opened < 0 else text.find(closes, at, opened + len(closes) - 1)
+    if closed >= 0:
+        return closed + len(closes)
+    return opened if opened >= 0 else len(text)
 
 
 def _parse_call(text: str, opened: re.Match[str]) -> tuple[Call, int]:

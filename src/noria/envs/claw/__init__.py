@@ -6,5 +6,7 @@ from noria.envs.claw.world import Config, build
 NEEDS_SANDBOX = True
 #: Commands keep one waiting; episodes share nothing but the sandbox, which takes many requests at once.
 BLOCKING = True
+#: Task types of the lines of its check-lists that are answers.
+GRADES = ("table.number", "table.text")
 
-__all__ = ["BLOCKING", "NEEDS_SANDBOX", "Config", "build"]
+__all__ = ["BLOCKING", "GRADES", "NEEDS_SANDBOX", "Config", "build"]

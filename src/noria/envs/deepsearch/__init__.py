@@ -2,4 +2,6 @@
 
 from noria.envs.deepsearch.world import Config, build
 
-__all__ = ["Config", "build"]
+GRADES = ("search.entity",)
+
+__all__ = ["GRADES", "Config", "build"]

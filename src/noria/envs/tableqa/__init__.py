@@ -2,4 +2,6 @@
 
 from noria.envs.tableqa.world import Config, build
 
-__all__ = ["Config", "build"]
+GRADES = ("table.number", "table.text", "table.list")
+
+__all__ = ["GRADES", "Config", "build"]

@@ -8,13 +8,9 @@ from typing import Any
 
 from noria.envs.tableqa.questions import Fact
 from noria.envs.tableqa.store import Evidence
-from noria.graders.collection import read_items
-from noria.graders.exact import Config as Differences
-from noria.graders.exact import normalise
-from noria.graders.maths import final
-from noria.graders.numeric import read_number
+from noria.graders.base import Case
+from noria.graders.blocking import at_once
 
-_WORDS = Differences(ignore_case=True, ignore_punctuation=True, ignore_articles=True)
 #: How far a computed cell may be off what was rounded for the reference.
 _ROUNDED = 0.06
 #: A longer answer is none.
@@ -52,17 +48,12 @@ def right_answer(said: str, want: Mapping[str, Any]) -> bool:
     items: list[str] = want["answer"]
     if len(said) > _MAX_SAID:
         return False
-    if want["form"] == "list":
-        return sorted(_word(item) for item in read_items(said)) == sorted(map(_word, items))
-    text = final(said)
+    spec: dict[str, Any] = {"items": items}
     if want["form"] == "text":
-        return _word(text) == _word(items[0])
-    found = read_number(text.removesuffix("%").removesuffix("percent"))
-    return found is not None and math.isclose(found[0], float(items[0]), rel_tol=1e-9, abs_tol=want["off"])
-
-
-def _word(text: str) -> str:
-    return normalise(text, _WORDS)
+        spec = {"accepted": items[:1]}
+    elif want["form"] == "number":
+        spec = {"value": float(items[0]), "rel_tol": 1e-9, "abs_tol": float(want["off"])}
+    return at_once(Case(f"table.{want['form']}", answer=said, spec=spec)).solved
 
 
 def _holds(fact: Fact, read: frozenset[str], columns: Sequence[tuple[Any, ...]]) -> bool:
