@@ -35,28 +35,45 @@ Options = Annotated[
 ]
 Sandbox = Annotated[str, typer.Option(help="Where code of tasks runs; process is NOT isolated.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Sources = Annotated[
+    list[str] | None, typer.Argument(metavar="[SOURCE]...", help="For swe: folders, git+URL, pypi:NAME, npm:NAME.")
+]
+Dedup = Annotated[
+    float | None, typer.Option("--dedup", help="Drop near duplicates: Jaccard likeness from which on, as 0.8.")
+]
+Domains = Annotated[
+    int | None, typer.Option("--domains", min=1, max=10_000, help="Make so many domains of WORLD, not tasks.")
+]
+Propose = Annotated[
+    str | None, typer.Option("--propose", metavar="URL", help="With --domains: server whose model proposes them.")
+]
+KeyEnv = Annotated[
+    str | None, typer.Option("--api-key-env", metavar="VAR", help="With --propose: variable that holds the key.")
+]
+Operators = Annotated[list[str] | None, typer.Option("--operators", help="For swe: mutation to use; may be repeated.")]
+Languages = Annotated[list[str] | None, typer.Option("--language", help="For swe: language to use; may be repeated.")]
+Evaluation = Annotated[
+    list[Path] | None, typer.Option("--decontaminate", help="For swe: file with a held-out task on each line.")
+]
 
 
 def make(
-    out: Annotated[Path, typer.Option("--out", help="JSONL file to write, one task per line; for domains, a folder.")],
+    out: Annotated[Path, typer.Option("--out", help="JSONL file to write, one task per line; domains, swe: a folder.")],
     world: Annotated[str | None, typer.Argument(metavar="[WORLD]", help="World, see `noria list envs`.")] = None,
+    sources: Sources = None,
     env: Annotated[str | None, typer.Option("--env", help="The same as WORLD.")] = None,
     n: Annotated[int | None, typer.Option("--n", min=1, max=10**8, help="Tasks to keep. Default: 256.")] = None,
-    dedup: Annotated[
-        float | None, typer.Option("--dedup", help="Drop near duplicates: Jaccard likeness from which on, as 0.8.")
-    ] = None,
+    dedup: Dedup = None,
     compared: Annotated[str, typer.Option("--compared", help="What is compared: content or prompt.")] = "content",
     proved: Annotated[bool, typer.Option("--proved", help="Keep only tasks that prove themselves.")] = False,
-    domains: Annotated[
-        int | None, typer.Option("--domains", min=1, max=10_000, help="Make so many domains of WORLD, not tasks.")
-    ] = None,
-    propose: Annotated[
-        str | None, typer.Option("--propose", metavar="URL", help="With --domains: server whose model proposes them.")
-    ] = None,
+    domains: Domains = None,
+    propose: Propose = None,
     model: Annotated[str | None, typer.Option("--model", help="With --propose: the model's name there.")] = None,
-    key_env: Annotated[
-        str | None, typer.Option("--api-key-env", metavar="VAR", help="With --propose: variable that holds the key.")
-    ] = None,
+    key_env: KeyEnv = None,
+    operators: Operators = None,
+    languages: Languages = None,
+    evaluation: Evaluation = None,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, help="For swe: proofs at a time.")] = None,
     seed: Seed = 0,
     split: Annotated[str, typer.Option("--split", help="train, heldout or unseen.")] = "train",
     options: Options = None,
@@ -65,18 +82,23 @@ def make(
 ) -> None:
     """Write distinct tasks of a world to a JSONL file; or make a world's domains, tested in the sandbox, into a folder.
 
-    Both go on where they were stopped or killed when they are called again; a greater --n goes on, too.
+    All go on where they were stopped or killed when they are called again; a greater --n goes on, too.
 
     Example: noria tasks make ledger --n 1000 --out ledger.jsonl
     Example: noria tasks make instructions --n 100000 --dedup 0.8 --out tasks.jsonl
     Example: noria tasks make tooluse --domains 200 --out domains --seed 0
     Example: noria tasks make tooluse --domains 20 --out proposed --propose http://127.0.0.1:8000/v1 --model NAME
+    Example: noria tasks make swe pypi:toolz ./mypackage --n 200 --out swe
     """
-    if not out.parent.is_dir():
-        raise UserError(f"--out must lie in an existing folder: got {str(out)!r} - make {str(out.parent)!r} first")
-    if (world is None) == (env is None):
-        raise UserError("make must be told one world: got both or none - give WORLD or --env")
-    name = world or env or ""
+    name = _named(world, env, out)
+    given = (sources or [], operators or [], languages or [], evaluation or [])
+    if name == "swe":
+        from noria.cli_swe import make_swe  # parsers of many languages: not before they are needed
+
+        make_swe(out, n or 256, seed, *given, workers, sandbox, as_json)
+        return
+    if any(given) or workers:
+        raise UserError(f"SOURCE and the options of swe must go with swe: got them with {name!r} - leave them out")
     server = server_of(propose, model, key_env)
     if domains is not None:
         if n is not None or dedup is not None:
@@ -105,6 +127,15 @@ def make(
             f"--n must be at most what the world holds: got {wanted.n}, found {report['tasks']} new ones, then none in "
             f"{report['drawn']} draws - ask for fewer, raise --dedup, or widen the world's options by --set"
         )
+
+
+def _named(world: str | None, env: str | None, out: Path) -> str:
+    """The one world that was named. Raises UserError, also where `out` has no folder to lie in."""
+    if not out.parent.is_dir():
+        raise UserError(f"--out must lie in an existing folder: got {str(out)!r} - make {str(out.parent)!r} first")
+    if (world is None) == (env is None):
+        raise UserError("make must be told one world: got both or none - give WORLD or --env")
+    return world or env or ""
 
 
 def prune(

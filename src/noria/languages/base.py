@@ -102,6 +102,10 @@ class Language(Protocol):
         """
         ...
 
+    def steers(self, layout: Layout, path: str) -> bool:
+        """Whether a file at this path, there or new, is a test, or decides which code or tests a run loads."""
+        ...
+
     def read(self, reports: Mapping[str, bytes], result: ExecResult) -> Mapping[str, Status]:
         """How each test ended. `reports`: what lies below the folder `report` by relative path.
 
@@ -120,4 +124,26 @@ class Covering(Protocol):
 
     def read_coverage(self, reports: Mapping[str, bytes]) -> Mapping[str, Mapping[str, frozenset[int]]]:
         """Test id -> path of a source -> lines, from 1. Lines run while a file is imported belong to no test."""
+        ...
+
+
+@runtime_checkable
+class Telling(Protocol):
+    """A language whose reports say why a test failed and how long each took."""
+
+    def read_said(self, reports: Mapping[str, bytes]) -> Mapping[str, str]:
+        """Test id, or the file that could not be loaded -> the message of its failure, as its runner gives it."""
+        ...
+
+    def read_seconds(self, reports: Mapping[str, bytes]) -> Mapping[str, float]:
+        """Test id -> seconds."""
+        ...
+
+
+@runtime_checkable
+class Wary(Protocol):
+    """A language whose sources run in the same process as the tests: `tampers` says how a change meddles with that."""
+
+    def tampers(self, before: str, after: str) -> str:
+        """Words of a changed source that reach for the runner and stood not in the one before, "" where none do."""
         ...

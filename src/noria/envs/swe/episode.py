@@ -1,0 +1,127 @@
+"""One repository being repaired in a workspace of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from noria.core.errors import PolicyError, SandboxError
+from noria.core.files import lay_files, take_files
+from noria.core.protocols import Layered, Refilled, Workspace
+from noria.core.turns import Progress, State
+from noria.core.types import Observation, Outcome
+from noria.envs.swe.grading import grade, taken
+from noria.envs.swe.records import Repo, SweTask
+from noria.envs.swe.tools import NOWHERE, Tools
+from noria.envs.swe.trial import Bench
+from noria.tokens.calls import is_torn
+from noria.tokens.tool_episode import ToolEpisode
+
+#: Calls of one message at most.
+MOST_CALLS = 16
+
+
+class Start:
+    """What every episode of a task begins with. `files`: path -> content over the layers, None = not there."""
+
+    def __init__(self, task: SweTask, repo: Repo, bench: Bench, broken: Mapping[str, bytes], hidden: tuple[str, ...]):
+        self.task, self.repo, self.bench, self.broken = task, repo, bench, broken
+        self.files: dict[str, bytes | None] = {**broken, **dict.fromkeys(hidden)}
+
+    def workspace(self) -> Workspace:
+        """A fresh one. Raises SandboxError: it does not fit into the sandbox."""
+        try:
+            space = self.bench.sandbox.workspace(
+                {path: data.decode("utf-8", "surrogateescape") for path, data in self.broken.items()}
+            )
+        except PolicyError as fault:
+            raise SandboxError(f"the bug does not fit into the sandbox: {fault}") from fault
+        if not isinstance(space, Layered):
+            raise SandboxError("the sandbox does not show layers")
+        for path, data in self.files.items():
+            if data is None:
+                space.remove(path)
+        return space
+
+
+class SweEpisode(ToolEpisode):
+    """`begin` gives what the task starts with when it is first needed; a message without calls is the final answer."""
+
+    def __init__(self, begin: Callable[[], Start], prompt: str, limits: tuple[float, float]) -> None:
+        self._begin, self._prompt, self._limits = begin, prompt, limits
+        self._start: Start | None = None
+        self._tools: Tools | None = None
+        super().__init__(Tools(NOWHERE, 0.0, 0.0).box())
+
+    def act(self, message: str) -> Observation:
+        """Do what a message asks for.
+
+        Raises:
+            SandboxError: a command could not be run, so nothing is known about it.
+            IllegalTransition: the episode is over.
+        """
+        if is_torn(message):
+            return Observation("error: the message holds half a character, which no file can")
+        if message.count("<call") > MOST_CALLS:
+            return Observation(f"error: at most {MOST_CALLS} calls in one message")
+        if "<call" in message:
+            self._ready()
+        return super().act(message)
+
+    def grade(self) -> Outcome:
+        """See `grading.grade`; an episode that did nothing is graded like any other."""
+        try:
+            tools, start = self._ready()
+            changes = taken(tools.workspace, start.files, start.repo, start.bench)
+            return grade(start.task, start.repo, start.bench, start.broken, changes)
+        except SandboxError as fault:
+            return Outcome.unknown(f"sandbox: {fault}")
+
+    def lay(self, folder: Path) -> str:
+        """Write the repository (`core.protocols.Folders`); what is to be done. Raises SandboxError."""
+        tools, _ = self._ready()
+        lay_files(_whole(tools.workspace).files(), folder)
+        return f"{self._prompt}\nThe repository is the folder that you are in."
+
+    def take(self, folder: Path, answer: str) -> None:
+        """The repository as it lies there.
+
+        Raises:
+            PolicyError: something there is neither file nor link, or it is more than the workspace holds.
+        """
+        tools, _ = self._ready()
+        _whole(tools.workspace).refill(take_files(folder))
+        self.answer = "" if is_torn(answer) else answer
+        self.progress.to(State.TERMINATED)
+
+    def spill(self, text: str) -> str:
+        """Put a long observation into a file that does not count; its path."""
+        tools, _ = self._ready()
+        return tools.spill(text)
+
+    def fork(self) -> SweEpisode:
+        """An independent episode in the same state, over a copy of the workspace."""
+        other = SweEpisode(self._begin, self._prompt, self._limits)
+        if self._tools is not None:
+            other._start, other._tools = self._start, self._tools.fork()
+            other.box = other._tools.box()
+        other.progress, other.answer, other.ended = Progress(self.progress.state), self.answer, self.ended
+        return other
+
+    def close(self) -> None:
+        """Give the workspace back. Idempotent."""
+        if self._tools is not None:
+            self._tools.workspace.close()
+
+    def _ready(self) -> tuple[Tools, Start]:
+        if self._tools is None or self._start is None:
+            self._start = self._begin()
+            self._tools = Tools(self._start.workspace(), *self._limits)
+            self.box = self._tools.box()
+        return self._tools, self._start
+
+
+def _whole(workspace: Workspace) -> Refilled:
+    if not isinstance(workspace, Refilled):
+        raise SandboxError(f"{type(workspace).__name__} does not give its files all at once")
+    return workspace

@@ -1,0 +1,136 @@
+"""What the task factory writes and the world reads: repositories, tasks, and where their layers lie.
+
+OUT/dataset.json            what was made, from what, with which settings
+OUT/repos/<name>.json       one repository: its layout, its layers, the tests that pass on it
+OUT/tasks.jsonl             one task a line; its bug is a list of edits and a patch of some KB
+OUT/layers/<digest>/        the files of a layer, stored once; <digest>.json says how it was made
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from noria.core.code import Edit, apply
+from noria.core.errors import UserError
+from noria.languages.base import Layout
+
+FORMAT = 1
+DATASET, TASKS, REPOS, LAYERS = "dataset.json", "tasks.jsonl", "repos", "layers"
+
+
+@dataclass(frozen=True, slots=True)
+class Repo:
+    """A repository that was found sound.
+
+    source      what was asked for, as `pypi:toolz`; `revision` is the digest or commit of what was got
+    deps, tree  digests of its layers
+    tests       ids of those that passed in every run of the tree as it is, in order
+    suite_s     seconds of a run of all of them, the median
+    """
+
+    name: str
+    source: str
+    revision: str
+    layout: Layout
+    deps: str
+    tree: str
+    tests: tuple[str, ...]
+    suite_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Repo:
+        """Inverse of `to_json`. Raises KeyError, TypeError for other data."""
+        layout = dict(data["layout"])
+        for key in ("sources", "tests", "settings", "needs", "hidden"):
+            layout[key] = tuple(layout[key])
+        layout["facts"] = tuple((str(key), str(value)) for key, value in layout["facts"])
+        return cls(**{**data, "layout": Layout(**layout), "tests": tuple(data["tests"])})
+
+
+@dataclass(frozen=True, slots=True)
+class SweTask:
+    """One bug with its proof. The tests that must go on passing are those of the repository but `broken` and `unsure`.
+
+    bug           edits that break the tree
+    patch         unified diff that mends it
+    fail_to_pass  fail in every run with the bug, pass in every run without
+    unsure        neither that nor passing in every run with the bug
+    """
+
+    id: str
+    repo: str
+    language: str
+    operator: str
+    target: str
+    complexity: int
+    bug: tuple[Edit, ...]
+    patch: str
+    statement: str
+    style: str
+    fail_to_pass: tuple[str, ...]
+    unsure: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def pass_to_pass(self, repo: Repo) -> tuple[str, ...]:
+        """Tests that pass in every run with and without the bug."""
+        out = {*self.fail_to_pass, *self.unsure}
+        return tuple(test for test in repo.tests if test not in out)
+
+    def broken(self, tree: Path) -> dict[str, bytes]:
+        """The files that the bug changes, as they are with it. Raises OSError, ValueError: another tree."""
+        paths = dict.fromkeys(edit.path for edit in self.bug)
+        return apply({path: (tree / path).read_bytes() for path in paths}, self.bug)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SweTask:
+        """Inverse of `to_json`. Raises KeyError, TypeError for other data."""
+        bug = tuple(Edit(**edit) for edit in data["bug"])
+        lists = {key: tuple(data[key]) for key in ("fail_to_pass", "unsure")}
+        return cls(**{**data, "bug": bug, **lists})
+
+
+class Dataset:
+    """A folder that the factory wrote."""
+
+    def __init__(self, root: Path) -> None:
+        """Raises UserError where there is none, or it is of another version."""
+        self.root = root
+        try:
+            head = json.loads((root / DATASET).read_text(encoding="utf-8"))
+            if head["format"] != FORMAT:
+                raise UserError(f"path must hold a dataset of format {FORMAT}: got {head['format']} - make it anew")
+            self.repos = {repo.name: repo for repo in self._repos()}
+            self.tasks = {task.id: task for task in self._tasks()}
+        except FileNotFoundError as fault:
+            raise UserError(
+                f"path must be a folder that `noria tasks make swe` wrote: got {root} without {fault.filename} - "
+                "make one, or name another"
+            ) from None
+        except (ValueError, KeyError, TypeError) as fault:
+            raise UserError(f"path must hold a sound dataset: {root}: {fault} - make it anew") from fault
+
+    def layer(self, digest: str) -> Path:
+        """The folder of a layer."""
+        return self.root / LAYERS / digest
+
+    def _repos(self) -> Iterator[Repo]:
+        for path in sorted((self.root / REPOS).glob("*.json")):
+            yield Repo.from_json(json.loads(path.read_text(encoding="utf-8")))
+
+    def _tasks(self) -> Iterator[SweTask]:
+        with (self.root / TASKS).open(encoding="utf-8") as file:
+            for line in file:
+                if line.strip():
+                    yield SweTask.from_json(json.loads(line))

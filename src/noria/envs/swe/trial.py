@@ -1,0 +1,101 @@
+"""Runs the tests of a repository in a workspace over its layers, and reads what they report."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from noria.core.errors import SandboxError
+from noria.core.protocols import ExecResult, Layered, Sandbox, Shape, Workspace
+from noria.envs.swe.records import Dataset, Repo
+from noria.languages.base import DEPS, WORKSPACE, Covering, Language, Layout, Status, Step, Telling
+
+#: Start of the folders that reports go to.
+PLACE = ".noria-"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run of tests told. `said`: test or file -> message; `seconds`: by test; `wall_s`: of all."""
+
+    status: Mapping[str, Status]
+    said: Mapping[str, str]
+    seconds: Mapping[str, float]
+    result: ExecResult
+    reports: Mapping[str, bytes]
+
+    @property
+    def cut(self) -> str:
+        """Why the run did not end by itself, "" where it did."""
+        if self.result.timed_out:
+            return "it ran out of time"
+        if self.result.killed:
+            return f"it was stopped: {self.result.killed}"
+        slow = [test for test, said in self.said.items() if said == "ran longer than its limit"]
+        return f"{slow[0]} ran longer than its limit" if slow else ""
+
+
+def shape(dataset: Dataset, repo: Repo, memory_mb: int = 0, disk_mb: int = 0) -> Shape:
+    """The sandbox of a repository."""
+    layers = ((WORKSPACE, str(dataset.layer(repo.tree))), (DEPS, str(dataset.layer(repo.deps))))
+    return Shape((), memory_mb, disk_mb, layers, repo.layout.hidden)
+
+
+class Bench:
+    """Tests of one repository. `sandbox` is in its shape. Thread-safe as far as the sandbox is."""
+
+    def __init__(self, sandbox: Sandbox, language: Language, layout: Layout) -> None:
+        self.sandbox, self.language, self.layout = sandbox, language, layout
+
+    def run(self, workspace: Workspace, tests: Sequence[str] | None, timeout_s: float | None = None) -> Run:
+        """Run these tests, or all. The workspace is as before afterwards, but for what the tests wrote.
+
+        Raises:
+            SandboxError: nothing is known.
+        """
+        place = f"{PLACE}{secrets.token_hex(8)}"
+        return self._do(workspace, self.language.command(self.layout, tests, f"{WORKSPACE}/{place}"), place, timeout_s)
+
+    def coverage(self, workspace: Workspace) -> Mapping[str, Mapping[str, frozenset[int]]] | None:
+        """Test -> path -> lines, None where the language cannot tell."""
+        if not isinstance(self.language, Covering):
+            return None
+        place = f"{PLACE}{secrets.token_hex(8)}"
+        run = self._do(workspace, self.language.coverage(self.layout, f"{WORKSPACE}/{place}"), place, None)
+        return self.language.read_coverage(run.reports)
+
+    def _do(self, workspace: Workspace, step: Step, place: str, timeout_s: float | None) -> Run:
+        limit_s = min(step.timeout_s, timeout_s or step.timeout_s)
+        result = workspace.run(argv(step, f"mkdir -p {place} && "), limit_s)
+        if not isinstance(workspace, Layered):
+            raise SandboxError("the sandbox does not show layers")
+        reports: dict[str, bytes] = {}
+        for path, change in workspace.changes().items():
+            if path.startswith(f"{place}/"):
+                workspace.remove(path)
+                if change is not None:
+                    reports[path.removeprefix(f"{place}/")] = change[0]
+        teller = self.language if isinstance(self.language, Telling) else None
+        return Run(
+            self.language.read(reports, result),
+            teller.read_said(reports) if teller is not None else {},
+            teller.read_seconds(reports) if teller is not None else {},
+            result,
+            reports,
+        )
+
+
+def argv(step: Step, before: str = "") -> list[str]:
+    """The words that run an inside step from the root of the workspace."""
+    env = [f"{name}={value}" for name, value in step.env]
+    return [
+        "/usr/bin/env",
+        *env,
+        "/bin/sh",
+        "-c",
+        f'{before}cd "$1" && shift && exec "$@"',
+        "sh",
+        step.folder,
+        *step.argv,
+    ]

@@ -1,0 +1,1 @@
+"""The factory of software tasks: sources -> layers -> bugs -> proof -> statements -> a dataset."""

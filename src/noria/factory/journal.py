@@ -1,0 +1,65 @@
+"""What was tried, one JSON line each, so that a maker that was killed goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from noria.core.errors import UserError
+
+JOURNAL = "journal.jsonl"
+
+
+class Journal:
+    """The lines of `out`. The first holds the settings that decide what is tried; a torn last line is dropped."""
+
+    def __init__(self, out: Path, settings: Mapping[str, Any]) -> None:
+        """Raises UserError: the folder was begun with other settings."""
+        self._path = out / JOURNAL
+        self.known: dict[str, dict[str, Any]] = {}
+        lines = _whole_lines(self._path)
+        if lines:
+            _agree(lines[0].get("settings", {}), settings, out)
+        for line in lines[1:]:
+            self.known[str(line["key"])] = line
+        self._file = self._path.open("a", encoding="utf-8")
+        if not lines:
+            self._write({"settings": dict(settings)})
+
+    def note(self, key: str, line: Mapping[str, Any]) -> None:
+        """Write down what became of a candidate or a source; it is on the disk when this returns."""
+        full = {"key": key, **line}
+        self.known[key] = full
+        self._write(full)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+def _whole_lines(path: Path) -> list[dict[str, Any]]:
+    """The lines of a journal; what follows the last whole one is cut off."""
+    if not path.is_file():
+        return []
+    data = path.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]
+    if len(whole) < len(data):
+        os.truncate(path, len(whole))
+    return [json.loads(line) for line in whole.splitlines()]
+
+
+def _agree(old: Mapping[str, Any], new: Mapping[str, Any], out: Path) -> None:
+    for key, value in new.items():
+        if old.get(key) != value:
+            raise UserError(
+                f"{key} must be as it was when {out} was begun: got {value!r}, it was {old.get(key)!r} - "
+                "use it again, or another --out"
+            )

@@ -1,0 +1,152 @@
+"""Layers: folders of files, stored once under their digest, each with a sheet that says how it was made."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from noria.core.errors import NoriaError
+from noria.envs.swe.records import LAYERS
+
+#: A source tree has at most so many files and bytes: the sandbox holds them in memory.
+MOST_FILES, MOST_BYTES = 15_000, 128 << 20
+#: What no tree is given: histories, and what editors and machines leave.
+ASIDE = (
+    ".git",
+    ".hg",
+    ".svn",
+    ".bzr",
+    ".DS_Store",
+    "*.orig",
+    "*.rej",
+    "*.swp",
+    ".tox",
+    ".nox",
+    ".venv",
+    "node_modules",
+)
+
+
+class Unfit(NoriaError):
+    """A tree cannot be a layer; says why."""
+
+
+class Store:
+    """The layers of a dataset. Other processes may read them, one at a time writes."""
+
+    def __init__(self, out: Path) -> None:
+        self.root = out / LAYERS
+        self.root.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def building(self) -> Iterator[Path]:
+        """An empty folder for a layer; what is not kept goes away."""
+        place = self.root / f".partial-{os.getpid()}"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+    def keep(self, folder: Path, sheet: Mapping[str, Any]) -> str:
+        """Move a finished folder to its place; its digest. The sheet of a layer that is there already stays."""
+        open_up(folder)
+        digest, size = digest_of(folder)
+        place = self.root / digest
+        if not place.is_dir():
+            os.replace(folder, place)
+        about = self.root / f"{digest}.json"
+        if not about.is_file():
+            text = json.dumps({"digest": digest, "bytes": size, **sheet}, indent=1)
+            partial = about.with_suffix(".partial")
+            partial.write_text(text + "\n", encoding="utf-8")
+            os.replace(partial, about)
+        return digest
+
+    def sweep(self) -> None:
+        """Remove what makers that died have left."""
+        for place in self.root.glob(".partial-*"):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def copy_tree(source: Path, target: Path, without: Sequence[str]) -> None:
+    """Copy plain files, and links that stay inside, into an empty folder; the rest is left out.
+
+    Raises:
+        Unfit: it is too much.
+    """
+    count = size = 0
+    root = source.resolve()
+    for folder, inner, names in os.walk(root):
+        below = os.path.relpath(folder, root)
+        links = [name for name in inner if os.path.islink(os.path.join(folder, name))]
+        inner[:] = sorted(name for name in inner if name not in links and not _matches(name, without))
+        for name in sorted([*names, *links]):
+            place, to = os.path.join(folder, name), target / below / name
+            if _matches(name, without):
+                continue
+            facts = os.lstat(place)
+            if stat.S_ISLNK(facts.st_mode):
+                _copy_link(place, to, root)
+            elif stat.S_ISREG(facts.st_mode):
+                count, size = count + 1, size + facts.st_size
+                if count > MOST_FILES or size > MOST_BYTES:
+                    raise Unfit(f"it is too large: more than {MOST_FILES} files or {MOST_BYTES >> 20} MiB")
+                to.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(place, to)
+                to.chmod(0o755 if facts.st_mode & 0o100 else 0o644)
+
+
+def _copy_link(place: str, to: Path, root: Path) -> None:
+    link = os.readlink(place)
+    end = os.path.realpath(place)
+    if not os.path.isabs(link) and os.path.exists(end) and end.startswith(f"{root}{os.sep}"):
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.symlink_to(link)
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in (*ASIDE, *patterns))
+
+
+def open_up(folder: Path) -> None:
+    """Let everybody read: a sandbox reads layers as a user without rights."""
+    for base, _, names in os.walk(folder):
+        os.chmod(base, 0o755)
+        for name in names:
+            place = os.path.join(base, name)
+            if not os.path.islink(place):
+                os.chmod(place, 0o755 if os.lstat(place).st_mode & 0o100 else 0o644)
+
+
+def digest_of(folder: Path) -> tuple[str, int]:
+    """SHA-256 over paths, kinds and contents in order of the paths, in hex, and bytes in all."""
+    total = hashlib.sha256()
+    size = 0
+    for path in sorted(_places(folder)):
+        place = folder / path
+        if place.is_symlink():
+            total.update(f"{path}\0link\0{os.readlink(place)}\n".encode("utf-8", "surrogateescape"))
+            continue
+        data = place.read_bytes()
+        size += len(data)
+        kind = "run" if place.stat().st_mode & 0o100 else "file"
+        total.update(f"{path}\0{kind}\0{hashlib.sha256(data).hexdigest()}\n".encode("utf-8", "surrogateescape"))
+    return total.hexdigest()[:32], size
+
+
+def _places(folder: Path) -> Iterator[str]:
+    for base, inner, names in os.walk(folder):
+        below = os.path.relpath(base, folder)
+        links = [name for name in inner if os.path.islink(os.path.join(base, name))]
+        for name in (*names, *links):
+            yield os.path.normpath(os.path.join(below, name))

@@ -1,0 +1,51 @@
+"""A git repository: `git+URL` or `git+URL@REVISION`, or a folder that is one; its tree at one commit, no history."""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import tarfile
+from pathlib import Path
+
+from noria.factory.origins.base import FETCH_S, Fetched, Unfetched, client
+
+_REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
+
+
+class Git:
+    """The origin."""
+
+    def claims(self, source: str) -> bool:
+        """`git+…`, or a folder with `.git`."""
+        return source.startswith("git+") or (Path(source).expanduser() / ".git").exists()
+
+    def fetch(self, source: str, into: Path) -> Fetched:
+        """The tree of a commit, HEAD unless one is named; what is not committed is left out."""
+        url, revision = source.removeprefix("git+"), "HEAD"
+        head, at, tail = url.rpartition("@")
+        if source.startswith("git+") and at and "/" not in tail and ":" not in tail and _REVISION.fullmatch(tail):
+            url, revision = head, tail
+        if url.startswith("-"):
+            raise Unfetched(f"a URL cannot begin with a dash: {url}")
+        local = Path(url).expanduser()
+        name = re.sub(r"\.git$", "", url.rstrip("/").rpartition("/")[2]) or "repository"
+        if not local.is_dir():
+            client(["git", "clone", "--quiet", "--no-checkout", "--", url, str(into / "clone")], into)
+            local = into / "clone"
+        commit = client(["git", "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"], local).strip()
+        tree = into / "tree"
+        tree.mkdir()
+        packed = subprocess.run(
+            ["git", "archive", "--format=tar", commit], cwd=local, capture_output=True, check=False, timeout=FETCH_S
+        )
+        if packed.returncode != 0:
+            raise Unfetched(f"git could not pack {commit}: {packed.stderr.decode('utf-8', 'replace')[:200]}")
+        with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+            archive.extractall(tree, filter="data")
+        return Fetched(local.resolve().name if not source.startswith("git+") else name, tree, commit)
+
+
+def build() -> Git:
+    """The origin."""
+    return Git()

@@ -1,0 +1,289 @@
+"""Makes a source into a sound repository: fetched, laid into layers, and its tests found to say the same each time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from noria.core import registry
+from noria.core.errors import NoriaError, SandboxError, UserError
+from noria.core.protocols import Layered, Sandbox, Shape, Shaping
+from noria.envs.swe.records import REPOS, Repo
+from noria.envs.swe.trial import Bench, Run, argv
+from noria.factory.layers import Store, Unfit, copy_tree
+from noria.factory.origins import debian, folder, git, npm, pypi
+from noria.factory.origins.base import Fetched, Origin, Unfetched
+from noria.languages.base import DEPS, WORKSPACE, Language, Layout, Step, Unusable
+
+#: Times that a step which may fail by chance is done at most.
+TRIES = 2
+#: Runs of the tree as it is; tests that do not pass in all of them prove nothing.
+RUNS = 3
+#: Share of the tests that must pass in all runs.
+LEAST_SOUND = 0.5
+_OUTSIDE = ("Read-only file system", "Permission denied: '/")
+Coverage = Mapping[str, Mapping[str, frozenset[int]]]
+T = TypeVar("T")
+
+
+class Refused(NoriaError):
+    """No tasks can be made of a source; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A sound repository and what the making of bugs needs. `coverage`: test -> path -> lines, None = unknown."""
+
+    repo: Repo
+    language: Language
+    coverage: Coverage | None
+    notes: tuple[str, ...] = ()
+
+
+def prepare(source: str, out: Path, sandbox: Sandbox, languages: Sequence[str] = ()) -> Prepared:
+    """Fetch, lay out, install and check one source; what an earlier call has finished is taken from `out`.
+
+    Raises:
+        Refused: with the reason.
+    """
+    there = _recorded(source, out)
+    if there is not None:
+        return there
+    with tempfile.TemporaryDirectory(prefix="noria-source-") as place:
+        fetched = _fetched(source, Path(place))
+        language, layout = _understood(fetched, languages)
+        store = Store(out)
+        try:
+            with store.building() as place_of_tree:
+                copy_tree(fetched.folder, place_of_tree, language.caches)
+                tree = store.keep(place_of_tree, {"kind": "source", "source": source, "revision": fetched.revision})
+        except Unfit as fault:
+            raise Refused(str(fault)) from fault
+    deps = _retried(lambda: _installed(store, language, layout, tree, sandbox))
+    revision = fetched.revision or f"tree:{tree}"
+    name = _free_name(out, fetched.name, source)
+    return _checked(Repo(name, source, revision, layout, deps, tree, (), 0.0), out, language, sandbox)
+
+
+def _recorded(source: str, out: Path) -> Prepared | None:
+    for path in sorted((out / REPOS).glob("*.json")):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["source"] == source:
+            repo = Repo.from_json(data)
+            language: Language = registry.resolve("languages", repo.layout.language).build()
+            lines = path.with_suffix(".lines")
+            return Prepared(repo, language, _read_lines(lines) if lines.is_file() else None)
+    return None
+
+
+def _fetched(source: str, into: Path) -> Fetched:
+    kinds: list[Origin] = [module.build() for module in (pypi, npm, git, debian, folder)]
+    claiming = [kind for kind in kinds if kind.claims(source)]
+    if not claiming:
+        raise Refused("it is no folder and names no kind of source: write pypi:NAME, npm:NAME, git+URL or a path")
+
+    def once() -> Fetched:
+        for old in into.iterdir():
+            shutil.rmtree(old)
+        try:
+            return claiming[0].fetch(source, into)
+        except Unfetched as fault:
+            raise Refused(str(fault)) from fault
+
+    return _retried(once)
+
+
+def _understood(fetched: Fetched, wanted: Sequence[str]) -> tuple[Language, Layout]:
+    """The language with the most sources. Raises Refused: none that this machine can run."""
+    found: list[tuple[Language, Layout]] = []
+    reasons: list[str] = []
+    for name in wanted or registry.names("languages"):
+        language: Language = registry.resolve("languages", name).build()
+        try:
+            layout = language.detect(fetched.folder)
+        except Unusable as fault:
+            reasons.append(f"{name}: {fault}")
+            continue
+        if layout is None:
+            continue
+        lacking = language.missing()
+        if lacking is not None:
+            reasons.append(f"{name}: {lacking}")
+            continue
+        found.append((language, layout))
+    if not found:
+        raise Refused("; ".join(reasons) or "it is of no language that we know")
+    return max(found, key=lambda each: len(each[1].sources))
+
+
+def _installed(store: Store, language: Language, layout: Layout, tree: str, sandbox: Sandbox) -> str:
+    """Do the recorded steps; the digest of the dependency layer. Raises Refused: a step fails."""
+    steps = language.install(layout)
+    with store.building() as above:
+        deps = above / "deps"
+        deps.mkdir()
+        for step in steps:
+            if step.place == "outside":
+                _outside(step, deps)
+            else:
+                _inside(step, above, store.root / tree, layout, sandbox)
+        return store.keep(deps, {"kind": "dependencies", "steps": [asdict(step) for step in steps]})
+
+
+def _outside(step: Step, folder: Path) -> None:
+    try:
+        done = subprocess.run(
+            step.argv, cwd=folder, capture_output=True, text=True, errors="replace", check=False,
+            timeout=step.timeout_s, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise Refused(f"install: the program {step.argv[0]} is missing") from None
+    except subprocess.TimeoutExpired:
+        raise Refused(f"install: {step.argv[0]} took longer than {step.timeout_s:g} s") from None
+    if done.returncode != 0:
+        raise Refused(f"install: {(done.stderr.strip() or done.stdout.strip())[-300:]}")
+
+
+def _inside(step: Step, above: Path, tree: Path, layout: Layout, sandbox: Sandbox) -> None:
+    """The layer so far is a folder of the workspace, seen at its own place; what the step leaves there is the layer."""
+    if not isinstance(sandbox, Shaping):
+        raise UserError("[sandbox] type must be one that shows layers: use bwrap")
+    layers = ((WORKSPACE, str(tree)), (WORKSPACE, str(above)))
+    shaped = sandbox.shaped(Shape(links=((DEPS, "deps"),), layers=layers, hidden=layout.hidden))
+    try:
+        space = shaped.workspace({})
+        done = space.run(argv(step, "mkdir -p deps && "), step.timeout_s)
+        if done.code != 0 or done.timed_out:
+            why = "ran out of time" if done.timed_out else (done.stderr.strip() or done.stdout.strip())[-300:]
+            raise Refused(f"install: {step.argv[0]}: {why or done.killed or f'exit code {done.code}'}")
+        assert isinstance(space, Layered)
+        for path, change in space.changes().items():
+            place = above / path
+            if not path.startswith("deps/"):
+                continue
+            if change is None:
+                place.unlink(missing_ok=True)
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(change[0])
+            place.chmod(change[1])
+    except SandboxError as fault:
+        raise Refused(f"install: the sandbox failed: {fault}") from fault
+    finally:
+        shaped.close()
+
+
+def _checked(repo: Repo, out: Path, language: Language, sandbox: Sandbox) -> Prepared:
+    """Run the suite on the tree as it is. Raises Refused: too few tests say the same each time."""
+    with opened(repo, out, language, sandbox) as bench:
+        runs: list[Run] = []
+        try:
+            for _ in range(RUNS):
+                space = bench.sandbox.workspace({})
+                runs.append(bench.run(space, None))
+                _look_at(runs[-1], space, repo)
+            tests, notes = _sound(runs)
+            coverage = bench.coverage(bench.sandbox.workspace({}))
+        except SandboxError as fault:
+            raise Refused(f"the sandbox failed: {fault}") from fault
+    suite_s = statistics.median(run.result.seconds for run in runs)
+    sound = Repo(repo.name, repo.source, repo.revision, repo.layout, repo.deps, repo.tree, tests, round(suite_s, 3))
+    _record(sound, out, coverage)
+    return Prepared(sound, language, coverage, notes)
+
+
+def _look_at(run: Run, space: object, repo: Repo) -> None:
+    if run.cut:
+        raise Refused(f"its tests do not end: {run.cut}")
+    if not run.status:
+        said = next(iter(run.said.values()), "") or run.result.stderr or run.result.stdout
+        raise Refused(f"its tests cannot be run: {' '.join(said.split())[-300:] or 'nothing was reported'}")
+    assert isinstance(space, Layered)
+    touched = sorted(set(space.changes()) & set(repo.layout.sources))
+    if touched:
+        raise Refused(f"its tests write into its own sources: {touched[0]}")
+
+
+def _sound(runs: Sequence[Run]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Tests that passed in all runs, and what is to be said of the rest."""
+    seen: Counter[str] = Counter()
+    passed: Counter[str] = Counter()
+    for run in runs:
+        seen.update(test for test, status in run.status.items() if status != "skip")
+        passed.update(test for test, status in run.status.items() if status == "pass")
+    sound = tuple(test for test in seen if passed[test] == len(runs))
+    failing = [test for test in seen if not passed[test]]
+    flaky = [test for test in seen if 0 < passed[test] < len(runs)]
+    said = runs[0].said
+    why = next((said[test] for test in failing if test in said), "")
+    outside = any(words in text for text in said.values() for words in _OUTSIDE)
+    if len(sound) < max(1.0, LEAST_SOUND * len(seen)):
+        cause = "they write outside of the repository" if outside else " ".join(why.split())[:200]
+        raise Refused(
+            f"{len(seen) - len(sound)} of its {len(seen)} tests do not pass on the tree as it is"
+            f"{f': {cause}' if cause else ''}"
+        )
+    notes = [f"{len(failing)} of {len(seen)} tests fail on the tree as it is"] if failing else []
+    notes += [f"{len(flaky)} flaky tests are left out"] if flaky else []
+    notes += ["some tests write outside of the repository"] if outside else []
+    return sound, tuple(notes)
+
+
+@contextmanager
+def opened(repo: Repo, out: Path, language: Language, sandbox: Sandbox) -> Iterator[Bench]:
+    """The bench of a repository, over a sandbox in its shape. Raises UserError: the sandbox shows no layers."""
+    if not isinstance(sandbox, Shaping):
+        raise UserError("[sandbox] type must be one that shows layers: use bwrap")
+    shaped = sandbox.shaped(Shape(layers=_layers(repo, out), hidden=repo.layout.hidden))
+    try:
+        yield Bench(shaped, language, repo.layout)
+    finally:
+        shaped.close()
+
+
+def _layers(repo: Repo, out: Path) -> tuple[tuple[str, str], ...]:
+    root = Store(out).root
+    return ((WORKSPACE, str(root / repo.tree)), (DEPS, str(root / repo.deps)))
+
+
+def _record(repo: Repo, out: Path, coverage: Coverage | None) -> None:
+    place = out / REPOS
+    place.mkdir(exist_ok=True)
+    if coverage is not None:
+        plain = {test: {path: sorted(lines) for path, lines in by.items()} for test, by in coverage.items()}
+        (place / f"{repo.name}.lines").write_text(json.dumps(plain), encoding="utf-8")
+    partial = place / f"{repo.name}.partial"
+    partial.write_text(json.dumps(repo.to_json(), indent=1) + "\n", encoding="utf-8")
+    partial.replace(place / f"{repo.name}.json")
+
+
+def _read_lines(path: Path) -> Coverage:
+    plain = json.loads(path.read_text(encoding="utf-8"))
+    return {test: {file: frozenset(lines) for file, lines in by.items()} for test, by in plain.items()}
+
+
+def _free_name(out: Path, name: str, source: str) -> str:
+    """A name that no other source of the dataset has."""
+    base = "".join(sign if sign.isalnum() or sign in "._-" else "-" for sign in name).strip(".-") or "repository"
+    taken = {path.stem for path in (out / REPOS).glob("*.json")}
+    free = [base, *(f"{base}-{number}" for number in range(2, len(taken) + 3))]
+    return next(each for each in free if each not in taken)
+
+
+def _retried(once: Callable[[], T]) -> T:
+    """Again where it failed: registries and machines have bad moments."""
+    for _ in range(TRIES - 1):
+        try:
+            return once()
+        except Refused:
+            continue
+    return once()

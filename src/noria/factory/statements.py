@@ -1,0 +1,137 @@
+"""Problem statements from what the failing tests show, never from the change: several styles, one drawn per task.
+
+A statement that shares a run of words with the change is not used; the next style is tried, the last says least.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+#: Words in a row that a statement and a change may not share.
+RUN = 6
+#: Failures that are shown, and characters of each.
+SHOWN, WIDTH = 3, 240
+_WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\"[^\"\n]*\"|'[^'\n]*'|[^\s\w]")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_SPACES = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failing test in words: what it is about, and the message of its failure on one line."""
+
+    test: str
+    about: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A text and the style that wrote it."""
+
+    text: str
+    style: str
+
+
+def state(package: str, said: Mapping[str, str], passing: int, patch: str, rng: random.Random) -> Statement:
+    """A statement about failing tests. `said`: test -> message; `passing`: how many others pass.
+
+    `patch` is read for one thing alone: that the text does not give it away.
+    """
+    failures = [_failure(test, text) for test, text in said.items()]
+    shown = _varied(failures)
+    styles = list(_STYLES.items())
+    rng.shuffle(styles)
+    for name, write in styles:
+        text = write(package, shown, len(failures), passing)
+        if not leaks(text, patch):
+            return Statement(text, name)
+    return Statement(_bare(package, shown, len(failures), passing), "bare")
+
+
+def leaks(text: str, patch: str) -> bool:
+    """Whether the text shares `RUN` words in a row with a changed line of a patch."""
+    changed = [line[1:] for line in patch.split("\n") if line[:1] in "+-" and not line.startswith(("+++", "---"))]
+    runs = {run for line in changed for run in _runs(line)}
+    return bool(runs & _runs(text))
+
+
+def _runs(text: str) -> set[tuple[str, ...]]:
+    found = _WORD.findall(text)
+    return {tuple(found[at : at + RUN]) for at in range(len(found) - RUN + 1)}
+
+
+def _failure(test: str, said: str) -> Failure:
+    """The message without what differs from run to run, and without a second explanation of the same value."""
+    lines = [line.strip() for line in _ADDRESS.sub("", said).splitlines() if line.strip()]
+    shown = [line.removeprefix("+").strip() for line in lines[:3] if not line.startswith("+  where")]
+    shown = shown[:1] + [line for line in lines[1:2] if line.startswith("+") and " = " in line and "<" not in line]
+    message = _SPACES.sub(" ", ", ".join(line.removeprefix("+").strip() for line in shown))
+    return Failure(test, _about(test), message[:WIDTH])
+
+
+def _about(test: str) -> str:
+    """A test's name as words: `tests/test_a.py::TestB::test_take_last[3]` -> "take last"."""
+    name = re.sub(r"\[.*", "", re.split(r"::|/| > ", test)[-1])
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
+    words = [
+        word for word in re.split(r"[\W_]+", name) if word and word.lower() not in ("test", "tests", "it", "should")
+    ]
+    return " ".join(words).lower() or "basic use"
+
+
+def _varied(failures: Sequence[Failure]) -> list[Failure]:
+    """Up to `SHOWN` failures about different things, those with a message first."""
+    found: dict[str, Failure] = {}
+    for failure in sorted(failures, key=lambda each: not each.said):
+        found.setdefault(failure.about, failure)
+    return list(found.values())[:SHOWN]
+
+
+def _topics(shown: Sequence[Failure]) -> str:
+    topics = [f"“{each.about}”" for each in shown]
+    return topics[0] if len(topics) == 1 else ", ".join(topics[:-1]) + " and " + topics[-1]
+
+
+def _report(package: str, shown: Sequence[Failure], failing: int, passing: int) -> str:
+    lines = [f"{package} gives wrong results around {_topics(shown)}.", "", "What I see:"]
+    lines += [f"- {each.about}: {each.said or 'it fails'}" for each in shown]
+    lines += ["", "Everything else that I use still works. Please find the cause and mend it."]
+    return "\n".join(lines)
+
+
+def _terse(package: str, shown: Sequence[Failure], failing: int, passing: int) -> str:
+    head = (
+        f"{package}: {failing} check{'s' * (failing != 1)} of its behaviour fail{'s' * (failing == 1)} since a change"
+    )
+    return f"{head}, about {_topics(shown)}. First message: {shown[0].said or 'none'}. Mend the code."
+
+
+def _ticket(package: str, shown: Sequence[Failure], failing: int, passing: int) -> str:
+    lines = [f"Title: regression in {package}: {shown[0].about}", "", "Observed", ""]
+    lines += [f"    {each.said or 'a failure without a message'}" for each in shown]
+    lines += ["", f"Expected: what the documentation and the {passing} checks that still pass lead one to expect for "
+              f"{_topics(shown)}.", "", "The cause is in the package itself, not in its tests."]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _question(package: str, shown: Sequence[Failure], failing: int, passing: int) -> str:
+    lines = [f"After an update of {package} my code no longer behaves. It has to do with {_topics(shown)}.", ""]
+    lines += [f"For {each.about} I get `{each.said}`." for each in shown if each.said]
+    lines += ["Could you look into the package and put it right, without changing what works?"]
+    return "\n".join(lines)
+
+
+def _bare(package: str, shown: Sequence[Failure], failing: int, passing: int) -> str:
+    return (
+        f"{package} has a bug that shows in {_topics(shown)}. {failing} of the checks of its behaviour fail and "
+        f"{passing} pass. Find the cause in the sources and mend it."
+    )
+
+
+_STYLES: Mapping[str, Callable[[str, Sequence[Failure], int, int], str]] = {
+    "report": _report, "terse": _terse, "ticket": _ticket, "question": _question,
+}  # fmt: skip
