@@ -40,7 +40,7 @@ test-ray: $(READY) ## install Ray (80 MB) and run the tests of executors with it
 	$(ONE_THREAD) $(OFFLINE) $(BIN)/pytest -q tests/executors
 
 test-ecosystem: $(OTHERS)/.ready ## create .venv-ecosystem (2 GB) and run the tests with packages of others
-	$(ONE_THREAD) $(OFFLINE) $(OTHERS)/bin/pytest -q tests/ecosystem
+	$(ONE_THREAD) $(OFFLINE) $(OTHERS)/bin/pytest -q -n $(WORKERS) --dist loadfile tests/ecosystem
 
 lint: $(READY) ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
@@ -69,7 +69,7 @@ lock: ## resolve the ranges of pyproject.toml anew and write requirements.lock
 # Packages whose own pins exclude each other are held together by exact versions, without resolving them.
 $(OTHERS)/.ready: requirements-ecosystem.lock pyproject.toml
 	test -x $(OTHERS)/bin/python || $(PYTHON) -m venv $(OTHERS)
-	$(OTHERS)/bin/python -m pip install -q --no-deps -r requirements-ecosystem.lock
+	$(OTHERS)/bin/python -m pip install -q --no-deps --no-compile -r requirements-ecosystem.lock
 	$(OTHERS)/bin/python -m pip install -q --no-deps -e .
 	@touch $@
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 
 import verifiers.v1 as vf
@@ -15,7 +16,7 @@ class SumsData(vf.TaskData):
     solution: list[str]
 
 
-class Adder(vf.Toolset):
+class Adder(vf.Toolset[vf.ToolsetConfig]):
     """One tool."""
 
     TOOL_PREFIX = None
@@ -25,9 +26,14 @@ class Adder(vf.Toolset):
         """Add two numbers."""
         return str(left + right)
 
+    @vf.tool
+    def draw(self) -> str:
+        """Give a number that nobody can foresee."""
+        return str(random.SystemRandom().randrange(1 << 60))
+
 
 class SumsConfig(vf.TasksetConfig):
-    """How many rows, and whether there is a tool."""
+    """How many rows, and whether there are tools."""
 
     rows: int = 40
     tool: bool = False
@@ -74,3 +80,6 @@ class SumsTaskset(vf.Taskset[Sums, SumsConfig]):
 
 
 __all__ = ["SumsTaskset"]
+
+if __name__ == "__main__":
+    Adder.run()

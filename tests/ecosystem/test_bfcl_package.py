@@ -38,6 +38,7 @@ def package() -> Package:
 def theirs(package: Package) -> Iterator[Any]:
     """The package's checker. Its table of models imports a client of every provider; a table of one stands for it."""
     table = ModuleType("bfcl_eval.constants.model_config")
+    table.__file__ = str(package.root / "bfcl_eval" / "constants" / "model_config.py")
     vars(table)["MODEL_CONFIG_MAPPING"] = {"any": SimpleNamespace(underscore_to_dot=False)}
     sys.modules[table.__name__] = table
     yield own_checker(package)

@@ -17,7 +17,7 @@ from noria.core.errors import UserError
 from noria.core.protocols import Sandbox
 from noria.core.types import Split, Task
 from noria.envs.tau2.banking import Banking
-from noria.envs.tau2.desk import Desk, criteria_of
+from noria.envs.tau2.desk import TRANSFER, Desk, criteria_of
 from noria.envs.tau2.episode import Service, scenario_of
 from noria.envs.tau2.shops import Airline, Retail
 from noria.envs.tau2.telecom import Telecom
@@ -92,11 +92,15 @@ class Tau2World(OutsideWorld):
         return Service(desk, desk.tasks[task.data["id"]], self._user)
 
     def reference(self, task: Task) -> list[str]:
-        """The task's actions one by one, those of the user asked for, what is to be told, until the user is content."""
+        """The task's actions one by one, those of the user asked for, what is to be told, until the user is content.
+
+        To pass the case on comes last, since it ends the conversation.
+        """
         desk = self._desk(task.data["domain"])
         criteria = criteria_of(desk.tasks[task.data["id"]])
         shown = {tool.name.removeprefix(desk.prefix): tool.name for tool in (*desk.tools, *desk.user_tools)}
-        steps = [_step(shown[action["name"]], action) for action in criteria.get("actions") or ()]
+        actions = sorted(criteria.get("actions") or (), key=lambda action: bool(action["name"] == TRANSFER))
+        steps = [_step(shown[action["name"]], action) for action in actions]
         words = f"It is done. {' '.join(criteria.get('communicate_info') or ())}".strip()
         return [words, *steps, words, words, words]
 

@@ -17,11 +17,11 @@ class Endpoint:
     """An OpenAI-compatible server of one rollout on loopback, under an address that cannot be guessed.
 
     What is asked is put on `events` as `("asked", body)`; `say` answers the request that waits. `close` ends it, and
-    whoever waits then is told that there is no model.
+    whoever waits then, or for longer than `patience_s`, is told that there is no model.
     """
 
-    def __init__(self, events: queue.Queue[tuple[str, Any]]) -> None:
-        self._events = events
+    def __init__(self, events: queue.Queue[tuple[str, Any]], patience_s: float) -> None:
+        self._events, self._patience_s = events, patience_s
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._closed = threading.Event()
         self._path = f"/{secrets.token_urlsafe(16)}/v1"
@@ -48,7 +48,11 @@ class Endpoint:
         if self._closed.is_set():
             return None
         self._events.put(("asked", body))
-        message = self._answers.get()
+        try:
+            message = self._answers.get(timeout=self._patience_s)
+        except queue.Empty:
+            self._closed.set()
+            return None
         if message is None:
             self._answers.put(None)
             return None

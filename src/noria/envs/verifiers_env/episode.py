@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from noria.bases.turn import error_line
 from noria.core.errors import SandboxError
@@ -14,6 +15,7 @@ from noria.core.types import Observation, Outcome, Tool
 from noria.envs.verifiers_env.rollout import Rollout
 from noria.tokens.calls import Call, Heard, Malformed, hear
 
+T = TypeVar("T")
 #: Messages without a word that end a rollout which is graded before it ended.
 _MOST_SILENT = 8
 
@@ -27,16 +29,24 @@ class Range:
 
 
 class Driven:
-    """Begins with the first message. Where several calls of a message hold one that cannot be read, none is done."""
+    """Begins with the first message. Where several calls of a message hold one that cannot be read, none is done.
 
-    def __init__(self, start: Callable[[], Rollout], tools: Sequence[Tool], scale: Range) -> None:
+    A rollout serves once: to grade an episode that is not over ends it, in silence. Whoever speaks after that, or in a
+    fork, has a rollout anew in which all is said again; `replay_s` limits that.
+    """
+
+    def __init__(
+        self, start: Callable[[], Rollout], tools: Sequence[Tool], scale: Range, replay_s: float = 600.0
+    ) -> None:
         self._start, self._tools, self._scale = start, {tool.name: tool for tool in tools}, scale
+        self._replay_s = replay_s
         self._progress = Progress()
         self._rollout: Rollout | None = None
         self._said: list[Mapping[str, Any]] = []
         self._seen: list[str] = []
         self._asked: Sequence[Mapping[str, Any]] = ()
-        self._episode: Any = None
+        self._ended: Any = None
+        self._graded: Outcome | None = None
         self._fault = ""
 
     def act(self, message: str) -> Observation:
@@ -44,7 +54,8 @@ class Driven:
 
         Raises:
             IllegalTransition: the episode is over.
-            SandboxError: the environment failed; the episode is of no use any more.
+            SandboxError: the environment failed, or answered otherwise when the same was said again; the episode is of
+                no use any more.
         """
         if self._progress.state is State.PENDING:
             self._progress.to(State.GENERATING)
@@ -54,49 +65,31 @@ class Driven:
         if wrong is not None:
             self._progress.to(State.GENERATING)
             return Observation(error_line(wrong.why))
-        seen = self._told(self._wire(heard))
+        seen = self._guarded(lambda: self._told(self._wire(heard)))
         self._progress.to(State.TERMINATED if seen.done else State.GENERATING)
         return seen
 
     def grade(self) -> Outcome:
-        """The trace's reward; of an episode that is not over, that of a copy in which the model falls silent."""
+        """The trace's reward; of an episode that is not over, that of one in which the model falls silent now."""
         if self._fault:
             return Outcome.unknown(self._fault)
-        if self._episode is not None:
-            return self._judged(self._episode)
         if not self._said:
             return Outcome(0.0, reason="nothing was said")
-        try:
-            other = self.fork()
-        except SandboxError as fault:
-            return Outcome.unknown(str(fault))
-        try:
-            for _ in range(_MOST_SILENT):
-                if other._told({"role": "assistant", "content": ""}).done:
-                    return other.grade()
-            return Outcome.unknown("the environment did not end")
-        except SandboxError as fault:
-            return Outcome.unknown(str(fault))
-        finally:
-            other.close()
+        if self._graded is None:
+            if self._ended is None:
+                try:
+                    self._ended = self._guarded(self._silenced)
+                except SandboxError as fault:
+                    return Outcome.unknown(str(fault))
+            self._graded = self._judged(self._ended)
+        return self._graded
 
     def fork(self) -> Driven:
-        """A rollout of its own in which the same was said.
-
-        Raises:
-            SandboxError: the environment answered otherwise than before.
-        """
-        other = Driven(self._start, list(self._tools.values()), self._scale)
-        sound = False
-        try:
-            for said, seen in zip(self._said, self._seen, strict=True):
-                if other._told(said).text != seen:
-                    raise SandboxError("the environment answered otherwise when the same was said again")
-            sound = True
-        finally:
-            if not sound:
-                other.close()
-        other._progress, other._fault = Progress(self._progress.state), self._fault
+        """An episode in which the same was said; it has a rollout of its own as soon as it needs one."""
+        other = Driven(self._start, list(self._tools.values()), self._scale, self._replay_s)
+        other._said, other._seen, other._fault = list(self._said), list(self._seen), self._fault
+        other._progress = Progress(self._progress.state)
+        other._ended, other._graded = self._ended, self._graded
         return other
 
     def close(self) -> None:
@@ -105,26 +98,59 @@ class Driven:
         if rollout is not None:
             rollout.close()
 
-    def _told(self, said: Mapping[str, Any]) -> Observation:
+    def _guarded(self, do: Callable[[], T]) -> T:
+        """What it gives; its failure is remembered, and nothing is done after one."""
+        if self._fault:
+            raise SandboxError(self._fault)
         try:
-            if self._rollout is None:
-                self._rollout = self._start()
-                self._heard()
-            self._rollout.say(said)
-            self._said.append(said)
-            seen = self._heard()
+            return do()
         except SandboxError as fault:
             self._fault = str(fault)
+            self.close()
             raise
+
+    def _told(self, said: Mapping[str, Any]) -> Observation:
+        live = self._live()
+        live.say(said)
+        self._graded = self._ended = None
+        seen = self._heard(live.next())
+        self._said.append(said)
         self._seen.append(seen.text)
         return seen
 
-    def _heard(self) -> Observation:
+    def _silenced(self) -> Any:
+        """The rollout's own end when nothing more is said. Raises SandboxError: it does not end by that."""
+        live = self._live()
+        for _ in range(_MOST_SILENT):
+            live.say({"role": "assistant", "content": ""})
+            kind, found = live.next()
+            if kind == "ended":
+                self.close()
+                return found
+        raise SandboxError(f"the environment did not end after {_MOST_SILENT} messages without a word")
+
+    def _live(self) -> Rollout:
+        """The rollout as far as the episode is, begun anew where there is none."""
+        if self._rollout is not None:
+            return self._rollout
+        until = time.monotonic() + self._replay_s
+        live = self._rollout = self._start()
+        self._asked = ()
+        if self._heard(live.next(self._replay_s)).done:
+            raise SandboxError(f"the environment ended before its model was asked: {fault_of(self._ended)}")
+        for said, seen in zip(self._said, self._seen, strict=True):
+            live.say(said)
+            again = self._heard(live.next(max(0.0, until - time.monotonic())))
+            if again.text != seen or again.done:
+                raise SandboxError("the environment answered otherwise when the same was said again")
+        return live
+
+    def _heard(self, event: tuple[str, Any]) -> Observation:
         """What the environment says before its model speaks again."""
-        assert self._rollout is not None
-        kind, found = self._rollout.next()
+        kind, found = event
         if kind == "ended":
-            self._episode = found
+            self._ended = found
+            self.close()
             return Observation("", done=True)
         self._asked, before = found["messages"], len(self._asked)
         fresh = [m for m in self._asked[before:] if m.get("role") != "assistant"]
@@ -151,10 +177,9 @@ class Driven:
         return {key: _value(text, parameters.get(key, ("string", ""))[0]) for key, text in call.args.items()}
 
     def _judged(self, episode: Any) -> Outcome:
-        errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
-        if errors or not episode.traces:
-            why = f"{errors[0].type}: {errors[0].message}"[:400] if errors else "it left no trace"
-            return Outcome.unknown(f"the environment failed: {why}")
+        fault = fault_of(episode)
+        if fault:
+            return Outcome.unknown(f"the environment failed: {fault}")
         trace = episode.traces[-1]
         raw = float(trace.reward)
         if raw - raw != 0.0:
@@ -162,6 +187,15 @@ class Driven:
         reward = min(1.0, max(0.0, (raw - self._scale.low) / (self._scale.high - self._scale.low)))
         parts = {"raw": raw, **{name: float(each.value) for name, each in trace.rewards.items()}}
         return Outcome(reward, parts, "" if reward >= 1.0 else f"the environment gave {raw:g}")
+
+
+def fault_of(episode: Any) -> str:
+    """What went wrong in an episode of the package, "" where nothing did."""
+    errors = [*episode.errors, *(error for trace in episode.traces for error in trace.errors)]
+    if errors:
+        said = f"{errors[0].type}: {errors[0].message}"
+        return said if len(said) <= 600 else f"{said[:200]} … {said[-400:]}"  # a traceback says at its end what it is
+    return "" if episode.traces else "it left no trace"
 
 
 def text_of(content: Any) -> str:

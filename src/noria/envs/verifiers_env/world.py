@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
@@ -16,7 +18,7 @@ from noria.core.config import Checked
 from noria.core.errors import SandboxError, UserError
 from noria.core.protocols import Sandbox
 from noria.core.types import Split, Task, Tool
-from noria.envs.verifiers_env.episode import Driven, Range, text_of
+from noria.envs.verifiers_env.episode import Driven, Range, fault_of, text_of
 from noria.envs.verifiers_env.harness import HARNESS, register
 from noria.envs.verifiers_env.rollout import Rollout
 
@@ -36,7 +38,15 @@ class Config(Checked):
     taskset: str = Field(min_length=1, description="installed taskset, a module that exports a Taskset")
     options: dict[str, Any] = Field(default_factory=dict, description="options of the taskset's own config")
     most_rows: int = Field(default=10_000, ge=1, le=10**6, description="rows of the taskset that are read at most")
-    timeout_s: float = Field(default=120.0, gt=0, le=86400, description="seconds that one answer may take")
+    timeout_s: float = Field(
+        default=120.0, gt=0, le=86400, description="seconds that one answer may take, the start of its tools included"
+    )
+    replay_s: float = Field(
+        default=600.0, gt=0, le=86400, description="seconds that a fork may take to say again what was said"
+    )
+    patience_s: float = Field(
+        default=3600.0, gt=0, le=86400, description="seconds that the environment waits for a message of the policy"
+    )
     reward_low: float = Field(default=0.0, description="the environment's reward that is 0")
     reward_high: float = Field(default=1.0, description="the environment's reward that is 1, a solved task")
     solutions: str = Field(
@@ -79,7 +89,8 @@ class VerifiersWorld(OutsideWorld):
     def open(self, task: Task) -> Driven:
         """A fresh episode; its rollout begins with the first message."""
         row = self._read()[task.data["key"]]
-        return Driven(lambda: self._rollout(row), task.tools, Range(self.config.reward_low, self.config.reward_high))
+        scale = Range(self.config.reward_low, self.config.reward_high)
+        return Driven(lambda: self._rollout(row), task.tools, scale, self.config.replay_s)
 
     def reference(self, task: Task) -> list[str]:
         """The field of the data that `solutions` names: a message, or several. UserError: there is none."""
@@ -116,26 +127,44 @@ class VerifiersWorld(OutsideWorld):
             async with environment.serving():
                 return await environment.run_episode(row, context)
 
-        return Rollout(run, self.config.timeout_s)
+        return Rollout(run, self.config.timeout_s, self.config.patience_s)
 
     def _tools(self, row: Any) -> tuple[Tool, ...]:
         """The tools of the first request of a rollout; all tasks of a taskset have the same. Asked for once."""
         if self._known_tools is None:
             taskset = self._environment().taskset
             servers = [*taskset.toolsets(taskset.config), *type(row).toolsets(row.config)]
+            for server in servers:
+                self._check_starts(server)
             self._known_tools = self._probed(row) if servers else ()
         return self._known_tools
+
+    def _check_starts(self, server: Any) -> None:
+        """A tool server that the package starts is the program `python -m MODULE`; one that is none never answers."""
+        module = type(server).__module__
+        file = None if server.config.url or module not in sys.modules else sys.modules[module].__file__
+        if file is None or Path(file).name == "__init__.py":
+            return
+        if "__main__" not in Path(file).read_text(encoding="utf-8", errors="replace"):
+            name = type(server).__name__
+            raise UserError(
+                f"taskset must have tool servers that can be started: got {self.config.taskset!r}, whose {name} is "
+                f"started by `python -m {module}`, which runs nothing - end that module with "
+                f'`if __name__ == "__main__": {name}.run()`'
+            )
 
     def _probed(self, row: Any) -> tuple[Tool, ...]:
         rollout = self._rollout(row)
         try:
             kind, found = rollout.next()
             if kind != "asked":
-                errors = [*found.errors, *(error for trace in found.traces for error in trace.errors)]
-                raise SandboxError(f"it ended at once: {[f'{e.type}: {e.message}' for e in errors]}"[:600])
+                raise SandboxError(f"it ended before its model was asked: {fault_of(found)}")
             return tuple(_tool(each["function"]) for each in found.get("tools") or ())
         except SandboxError as fault:
-            raise UserError(f"taskset must start: got {self.config.taskset!r}, {fault}") from fault
+            raise UserError(
+                f"taskset must start within timeout_s: got {self.config.taskset!r}, {fault} - a tool server of its own "
+                "must be importable in a process of its own (PYTHONPATH)"
+            ) from fault
         finally:
             rollout.close()
 
