@@ -9,7 +9,8 @@ from noria.core.code import Mutation, apply
 from noria.mutations._code import Change, Code, Piece
 from noria.mutations._node import Node
 
-_REST = re.compile(rb"[ \t]*;?[ \t]*(?:#[^\n]*|//[^\n]*|/\*[^\n]*\*/[ \t]*)?\r?(?:\n|\Z)")
+#: What may follow the last statement of a line.
+REST = re.compile(rb"[ \t]*;?[ \t]*(?:#[^\n]*|//[^\n]*|/\*[^\n]*\*/[ \t]*)?\r?(?:\n|\Z)")
 
 
 def replace(node: Node, text: str) -> Piece:
@@ -57,7 +58,7 @@ def remove(code: Code, first: Node, last: Node | None = None) -> Piece:
     if not code.syntax.braces and block.parts()[0] is first and block.parts()[-1] is last:
         return first.start, last.end, "pass"
     start, end = first.start, last.end
-    rest = _REST.match(code.source, end)
+    rest = REST.match(code.source, end)
     if rest and indent(code, first) is not None:
         return line_start(code, start), rest.end(), ""
     after = re.compile(rb"[ \t]*;?[ \t]*").match(code.source, end)

@@ -17,7 +17,7 @@ class Node:
     """A piece of syntax: bytes `start:end`, rows from 0.
 
     `kind` and `field` are the grammar's words; a token such as `+` has itself as its kind and is not `named`.
-    `owner` is the place of the innermost target in `Code.targets`, -1 outside of all; `live` says that it may be edited.
+    `owner` is the place of the innermost target in `Code.targets`, -1 outside of all; `live`: it may be edited.
     """
 
     __slots__ = (

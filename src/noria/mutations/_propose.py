@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from types import ModuleType
 
 from noria.core import registry
@@ -56,9 +57,9 @@ def propose(
 ) -> list[Mutation]:
     """Up to `limit` different mutations of one file, the same for the same arguments.
 
-    Each parses as well as the original did, differs from it, and touches one of `lines` where those are given. Operators
-    take turns, and each takes its targets in turn; so any prefix of the result is balanced too. `operators` are names
-    of files of this folder, those that don't know the language are passed over; None is all.
+    Each parses as well as the original did, differs from it, and touches one of `lines` where those are given.
+    Operators take turns, and each takes its targets in turn; so any prefix of the result is balanced too.
+    `operators` are names of files of this folder, those that don't know the language are passed over; None is all.
 
     Raises:
         UserError: unknown language or operator, or tree-sitter is not installed.
@@ -148,7 +149,7 @@ def _mutation(code: Code, name: str, change: Change) -> Mutation | None:
     pieces = sorted(change.pieces)
     if all(code.source[start:end] == text.encode() for start, end, text in pieces):
         return None
-    if any(before[1] > after[0] for before, after in zip(pieces, pieces[1:], strict=False)):
+    if any(before[1] > after[0] for before, after in pairwise(pieces)):
         return None
     edits = tuple(Edit(code.path, *piece) for piece in pieces)
     return Mutation(name, code.targets[change.at.owner], edits, touched(code.source, pieces))
@@ -174,8 +175,8 @@ def combine(
 ) -> list[tuple[Mutation, ...]]:
     """Up to `limit` different sets of `size` mutations that were validated alone, to be applied together.
 
-    Those of a set are of one file, or with `across` of one folder, touch no common line and have different targets where
-    enough are at hand. `apply` takes the edits of all of them at once: their offsets are those of the original.
+    Those of a set are of one file, or with `across` of one folder, touch no common line and have different targets
+    where enough are at hand. `apply` takes the edits of all of them at once: their offsets are those of the original.
     """
     rng = random.Random(f"{seed}/combine")
     groups: dict[str, list[Mutation]] = defaultdict(list)

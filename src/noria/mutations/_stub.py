@@ -17,7 +17,7 @@ def stub(language: str, path: str, source: bytes, target: Target) -> Mutation:
         UserError: `target` is no function of this file, or has no block for a body.
     """
     code = read(language, path, source)
-    at = {found: node for found, node in zip(code.targets, code.nodes, strict=True)}.get(target)
+    at = dict(zip(code.targets, code.nodes, strict=True)).get(target)
     body = at.child("body") if at is not None else None
     if at is None or body is None or target.kind == "class" or not body.parts():
         raise UserError(f"target must be a function with a body in {path}: got {target.name!r} - take one of targets()")

@@ -16,6 +16,7 @@ def changes(code: Code) -> Iterator[Change]:
     for target, node in zip(code.targets, code.nodes, strict=True):
         whole = node.parent if node.parent is not None and node.parent.kind == "decorated_definition" else node
         body = whole.parent
-        if target.kind == "method" and whole.kind != "pair" and body is not None and len(body.parts()) > 1:
-            if body.parent is not None and body.parent.kind in code.syntax.classes and node.live:
-                yield Change(node, (remove(code, whole),))
+        if target.kind != "method" or body is None or body.parent is None or len(body.parts()) < 2:
+            continue
+        if body.parent.kind in code.syntax.classes and node.live:
+            yield Change(node, (remove(code, whole),))

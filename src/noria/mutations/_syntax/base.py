@@ -75,7 +75,7 @@ class Syntax:
     parameters: Kinds = NONE
     booleans: tuple[str, str] = ("true", "false")
     null: str = "null"
-    nulls: Kinds = kinds("null")
+    nulls: Kinds = frozenset({"null"})
     conjunctions: tuple[str, str] = ("&&", "||")
     negated: str = "!({})"
     braces: bool = True
