@@ -5,11 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from noria.cli_worlds import ProvableWorld, consistent, draw, guard, overlaps, prove
+from noria.cli_worlds import (
+    ProvableWorld,
+    consistent,
+    draw,
+    guard,
+    mislead,
+    overlaps,
+    prove,
+    self_contained,
+    sought,
+)  # fmt: skip
 from noria.core.codec import dumps, from_json
+from noria.core.proofs import Guarded
 from noria.core.types import Message, Task
 
 TASKS, SEED = 6, 4
+#: Attempts at deceit that each task has at least.
+FEWEST = 4
 #: Messages longer than any episode of a scripted policy.
 MOST = 40
 GARBAGE = (
@@ -66,8 +79,15 @@ class WorldContract:
 
     def test_the_reference_solves_doing_nothing_does_not_and_no_forgery_does(self, world: ProvableWorld) -> None:
         assert not prove(world, self.all_tasks(world))
-        refused, _ = guard(world, self.all_tasks(world)[::3])
+        looked = self.all_tasks(world)[::3]
+        refused, _ = guard(world, looked)
         assert not refused
+        refused, _ = mislead(world, looked)
+        assert not refused
+        if world.name in self_contained():  # the verifier of another is somebody else's
+            assert isinstance(world, Guarded), "it says how its verifier could be deceived, and what nobody may see"
+            assert all(len(world.forgeries(task)) >= FEWEST for task in looked)
+            assert sought(world, looked), "some task has a secret"
 
     def test_its_experts_solve_by_themselves_and_alike_under_one_seed(self, world: ProvableWorld) -> None:
         assert len(world.experts) >= self.experts and set(world.experts) <= set(world.strategies)

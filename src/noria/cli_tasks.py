@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -12,15 +13,26 @@ from rich.table import Table
 from rich.text import Text
 
 from noria import cli_formats, cli_grading, cli_stream, cli_worlds
-from noria.core import registry
+from noria.core import admission, registry
 from noria.core.codec import to_json
 from noria.core.errors import UserError
 from noria.core.proofs import Noting
-from noria.core.types import Task
+from noria.core.types import Split, Task
 
 SHOWN = 20
 #: Tasks that are drawn to show one, at most.
 MOST = 10**6
+
+#: Times that the solution and nothing at all are played unless --repeats says otherwise: most of what is flaky shows.
+PROOFS = 2
+#: Kinds of attempts, and what a world that has none leaves open.
+ATTEMPTS = {
+    "gold": "nobody has solved its tasks",
+    "no-op": "nobody has done nothing",
+    "wrong": "no wrong work was graded",
+    "forged": "its verifier is not proven against deceit",
+    "leak": "it names no secret, so none was looked for in what is shown",
+}
 
 app = typer.Typer(no_args_is_help=True, help="Prove, list, write and show the tasks of worlds.")
 app.command()(cli_stream.make)
@@ -49,13 +61,23 @@ def validate(
     n: Annotated[int | None, typer.Option("--n", min=1, help="Tasks per split. Default: a round's.")] = None,
     seed: Seed = 0,
     split: Annotated[list[str] | None, typer.Option("--split", help="May be repeated. Default: all.")] = None,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Play each proof so often; flaky: not alike.")] = 1,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            "--repeats",
+            min=1,
+            help="Play each proof so often; flaky: not alike. Default: 2 for the solution and nothing, 1 for the rest.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File to write the refused and flaky tasks to, for env.NAME.admitted.")
+    ] = None,
     options: Options = None,
     sandbox: Sandbox = "bwrap",
     as_json: AsJson = False,
 ) -> None:
-    """Prove every task: its reference solution scores 1, doing nothing scores less, deceit never scores 1 and
-    nothing shown gives the solution away, each in all repeats. Exit code 1 if one fails.
+    """Prove every task: its reference solution scores 1, doing nothing scores less, wrong habits are graded, deceit
+    never scores 1 and nothing shown gives the solution away, each in all repeats. Exit code 1 if one fails.
 
     Example: noria tasks validate --env microswe --n 64 --split heldout --repeats 5
     """
@@ -64,12 +86,20 @@ def validate(
     names = env or cli_worlds.self_contained()
     for name in names:
         registry.source("envs", name)
-    rows = [row for name in names for row in _validate(name, n, seed, split, sandbox, options, as_json, repeats)]
+    looked: list[admission.Looked] = []
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        rows += _validate(name, n, seed, split, sandbox, options, as_json, repeats, looked)
     refused, flaky = (sum(len(row[kind]) for row in rows) for kind in ("refused", "flaky"))
+    if out is not None:
+        admission.write(out, looked)
+    warnings = _warnings(rows)
     if as_json:
-        print(json.dumps({"worlds": rows, "refused": refused, "flaky": flaky}, indent=2))
+        print(json.dumps({"worlds": rows, "refused": refused, "flaky": flaky, "warnings": warnings}, indent=2))
     else:
         _print_validation(rows, Console())
+        for warning in warnings:
+            Console().print(Text(f"warning: {warning}", "yellow"), soft_wrap=True)
     if refused or flaky:
         raise typer.Exit(1)
 
@@ -130,8 +160,9 @@ def show(
 
 def _validate(
     env: str, n: int | None, seed: int, splits: list[str] | None, sandbox: str, options: list[str] | None, quiet: bool,
-    repeats: int,
+    repeats: int | None, looked: list[admission.Looked],
 ) -> list[dict[str, Any]]:  # fmt: skip
+    proofs, others = repeats or PROOFS, repeats or 1
     rows: list[dict[str, Any]] = []
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -143,30 +174,46 @@ def _validate(
         drawn = {split: cli_worlds.draw(world, split, count, seed) for split in splits or world.splits}
         clashes = cli_worlds.overlaps(drawn)
         for split, tasks in drawn.items():
-            bar = progress.add_task(f"{env} {split}", total=2 * len(tasks))
+            bar = progress.add_task(f"{env} {split}", total=3 * len(tasks))
             refused = cli_worlds.consistent(world, split, tasks, seed)
             if not rows:
                 refused += cli_worlds.left_out(world)
             refused += [clash for clash in clashes if clash.id in {task.id for task in tasks}]
             step = lambda bar=bar: progress.advance(bar)  # noqa: E731
-            refused += cli_worlds.prove(world, tasks, step, repeats)
-            deceived, forged = cli_worlds.guard(world, tasks, step, repeats)
-            facts = {"world": env, "split": split, "tasks": len(tasks), "seed": seed, "repeats": repeats}
+            refused += cli_worlds.prove(world, tasks, step, proofs)
+            misled, wrong = cli_worlds.mislead(world, tasks, step, others)
+            deceived, forged = cli_worlds.guard(world, tasks, step, others)
+            played = proofs * len(tasks)
+            secrets = cli_worlds.sought(world, tasks)
+            counts = (played, played, *(others * number for number in (wrong, forged, secrets)))
+            facts = {"world": env, "split": split, "tasks": len(tasks), "seed": seed, "repeats": proofs}
             found: dict[str, list[dict[str, str]]] = {"refused": [], "flaky": []}
-            for refusal in [*refused, *deceived]:
+            for refusal in [*refused, *misled, *deceived]:
                 found["flaky" if refusal.flaky else "refused"].append({"id": refusal.id, "reason": refusal.reason})
+            looked.append(admission.looked_at(env, cast(Split, split), seed, tasks, found["refused"], found["flaky"]))
             noted = world.notes() if isinstance(world, Noting) and not rows else []
             notes = [{"id": id_, "note": note} for id_, note in noted]
-            rows.append(facts | {"forged": forged} | found | {"notes": notes})
+            attempts = dict(zip(ATTEMPTS, counts, strict=True))
+            rows.append(facts | {"forged": forged, "attempts": attempts} | found | {"notes": notes})
     return rows
 
 
+def _warnings(rows: list[dict[str, Any]]) -> list[str]:
+    """The kinds of attempts that a world has none of, in words."""
+    found: list[str] = []
+    for world in dict.fromkeys(row["world"] for row in rows):
+        for kind, unproven in ATTEMPTS.items():
+            if not sum(row["attempts"][kind] for row in rows if row["world"] == world):
+                found.append(f"{world} has 0 attempts of the kind {kind}: {unproven}")
+    return found
+
+
 def _print_validation(rows: list[dict[str, Any]], console: Console) -> None:
-    table = Table("world", "split", "tasks", "repeats", "forged attempts", "refused", "flaky")
+    table = Table("world", "split", "tasks", *ATTEMPTS, "refused", "flaky")
     for row in rows:
         counts = [Text(str(len(row[kind])), "red" if row[kind] else "green") for kind in ("refused", "flaky")]
-        facts = [str(row[name]) for name in ("world", "split", "tasks", "repeats", "forged")]
-        table.add_row(*facts, *counts)
+        facts = [str(row[name]) for name in ("world", "split", "tasks")]
+        table.add_row(*facts, *(str(row["attempts"][kind]) for kind in ATTEMPTS), *counts)
     console.print(table)
     for row in rows:
         found = [*row["refused"], *row["flaky"]]

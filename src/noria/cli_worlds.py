@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal, NamedTuple, Protocol, cast
 
+from noria.bases.play import play
 from noria.core import registry
 from noria.core.errors import UserError, boundary
-from noria.core.proofs import Choosy, Guarded
+from noria.core.proofs import Advising, Choosy, Guarded, Habitual
 from noria.core.protocols import Sandbox, Shape, Shaping, TestReport, Workspace, World
 from noria.core.recipe import Recipe, of_world
 from noria.core.recipe_tables import EnvTable, SandboxTable
@@ -17,6 +18,8 @@ from noria.core.strategies import strategy_of
 from noria.core.types import Outcome, Task
 
 MAX_TURNS = 64
+#: Attempts of wrong habits of which one at least must fail.
+_ENOUGH = 16
 
 
 class ProvableWorld(World, Protocol):
@@ -206,6 +209,47 @@ def guard(
         refused += filter(None, (_repeated(check, task, repeats) for check in checks))
         played += len(scripts)
         advance()
+    return refused, played
+
+
+def sought(world: ProvableWorld, tasks: Sequence[Task]) -> int:
+    """Secrets that `guard` looks for in what is shown."""
+    return sum(len(world.secrets(task)) for task in tasks) if isinstance(world, Guarded) else 0
+
+
+def mislead(
+    world: ProvableWorld, tasks: Sequence[Task], advance: Callable[[], None] = lambda: None, repeats: int = 1
+) -> tuple[list[Refusal], int]:
+    """Play one wrong habit of the world on every task, each in turn, and count them.
+
+    A wrong habit may be right by chance, and must be graded. Where none of many fails, the verifier lets all pass.
+    """
+    wrong = [
+        name
+        for name in (world.strategies if isinstance(world, Habitual) else ())
+        if name not in world.experts and not (isinstance(world, Advising) and world.advice_for(name) is not None)
+    ]
+    refused: list[Refusal] = []
+    failed = 0
+
+    def wrongly(task: Task, habit: str) -> str:
+        nonlocal failed
+        episode = world.open(task)
+        try:
+            play(episode, world.policy(task, habit, 0), MAX_TURNS)
+            outcome = episode.grade()
+        finally:
+            episode.close()
+        failed += not outcome.solved
+        return f"the wrong habit {habit} is not graded: {outcome.reason}" if outcome.reward is None else ""
+
+    for at, task in enumerate(tasks if wrong else ()):
+        found = _repeated(lambda task=task, at=at: wrongly(task, wrong[at % len(wrong)]), task, repeats)  # type: ignore[misc]
+        refused += [found] if found else []
+        advance()
+    played = len(tasks) * bool(wrong)
+    if played >= max(_ENOUGH, len(wrong)) and not failed:
+        refused.append(Refusal("", f"every wrong habit solves its task: {', '.join(wrong)}"))
     return refused, played
 
 

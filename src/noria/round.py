@@ -19,7 +19,7 @@ from noria.core.recipe_plugins import check_values
 from noria.core.store import Run
 from noria.stages import analyze, curate, gate, hint, pair, resample, rollout, teach, train
 from noria.stages.checkpoint import of_model
-from noria.stages.context import Context
+from noria.stages.context import Context, struck_by
 from noria.stages.evaluate import OUTCOMES, SCORES, collect, evaluate
 from noria.stages.learning import FarLearner
 from noria.stages.models import resolve_model
@@ -37,13 +37,14 @@ def run_recipe(recipe: Recipe, run: Run) -> None:
     weak = resolve_model(recipe.student.model)
     run.pin("student.model", recipe.student.model, of_model(weak))
     worlds, sandbox = open_worlds(recipe)
+    struck = struck_by(recipe, worlds, run)
     renderer = Renderer.load(weak, recipe.student.call_form)
     pool = Pool(recipe, weak)
     scorers = None if isinstance(recipe.scorers, str) else Scorers(recipe.scorers, recipe.student.trainer)
     learner = None if isinstance(recipe.learner, str) else FarLearner(recipe.learner, recipe.student.trainer)
     try:
         for number in range(1, recipe.rounds + 1):
-            ctx = Context(recipe, run, number, weak, worlds, renderer, pool, scorers, learner)
+            ctx = Context(recipe, run, number, weak, worlds, renderer, pool, scorers, learner, struck)
             weak = run_round(ctx)
             write_report(run)
     finally:

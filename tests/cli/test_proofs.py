@@ -94,6 +94,10 @@ def test_deceit_that_pays_and_words_that_tell_are_refused(noria, guarded: str) -
     assert result.code == 1
     (row,) = json.loads(result.out)["worlds"]
     assert (row["tasks"], row["forged"]) == (7, 14)
+    assert row["attempts"] == {"gold": 14, "no-op": 14, "wrong": 0, "forged": 14, "leak": 14}
+    assert json.loads(result.out)["warnings"] == [
+        "guarded_pack.world has 0 attempts of the kind wrong: no wrong work was graded"
+    ]
     assert {item["id"]: item["reason"] for item in row["refused"]} == {
         "train-1": "a forged attempt scores 1: 'forged edit'",
         "train-2": "a forged attempt is not graded: nobody looked; it says 'forged edit'",
@@ -102,12 +106,18 @@ def test_deceit_that_pays_and_words_that_tell_are_refused(noria, guarded: str) -
         "train-5": "its first observation gives the solution away: '\\n2 mended\\n'",
     }
     table = noria("tasks", "validate", "--env", guarded, "--split", "train").out
-    assert "forged attempts" in table and "14" in table and "train-1: a forged attempt scores 1" in table
+    assert "forged" in table and "14" in table and "train-1: a forged attempt scores 1" in table
+    assert "warning: guarded_pack.world has 0 attempts of the kind wrong" in table
 
 
-def test_a_world_that_grades_by_state_needs_no_forgeries(noria) -> None:
-    result = noria("tasks", "validate", "--env", "ledger", "--n", "2", "--split", "train", "--json")
-    assert result.code == 0 and json.loads(result.out)["worlds"][0]["forged"] == 0
+@pytest.mark.parametrize("env", ["ledger", "arithmetic"])
+def test_worlds_without_code_hold_forgeries_as_well(noria, env: str) -> None:
+    result = noria("tasks", "validate", "--env", env, "--n", "3", "--split", "train", "--json")
+    found = json.loads(result.out)
+    assert result.code == 0 and found["warnings"] == []
+    attempts = found["worlds"][0]["attempts"]
+    assert (attempts["gold"], attempts["no-op"], attempts["wrong"]) == (6, 6, 3)
+    assert attempts["forged"] >= 45 and attempts["leak"] >= 6
 
 
 def test_the_world_of_code_is_not_deceived() -> None:

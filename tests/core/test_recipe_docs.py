@@ -25,12 +25,13 @@ from noria.core.recipe_phases import (
     TeacherPhase,
     Validation,
 )
-from noria.core.recipe_tables import Curate, Eval, Gate, HintTable, LossTable, Rollout, Student, Supervisor
+from noria.core.recipe_tables import Curate, EnvTable, Eval, Gate, HintTable, LossTable, Rollout, Student, Supervisor
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "recipes.md"
 SECTIONS: dict[str, tuple[type[BaseModel], type[BaseModel] | None]] = {
     "The top level": (Recipe, None),
     "[student]": (Student, None),
+    "[env.NAME]": (EnvTable, None),
     "[rollout]": (Rollout, None),
     "[supervisor]": (Supervisor, None),
     "[hint]": (HintTable, None),

@@ -153,19 +153,21 @@ def test_wider_options_are_honoured() -> None:
     "message",
     ["<think>1+1=2", "</think>4", '<call name="run"></call>', '<call name="run"><x>1</call>', "<call>"],
 )
-def test_malformed_messages_end_with_an_error_and_no_reward(message: str) -> None:
+def test_malformed_messages_are_told_so_and_earn_nothing(message: str) -> None:
     task = WORLD.tasks("train", 1, 9)[0]
     episode = WORLD.open(task)
     seen = episode.act(message)
     assert seen.text.startswith("error:")
-    assert seen.done
     assert WORLD.kind(message) == "malformed"
     assert episode.grade() == episode.grade()
     assert episode.grade().reward == 0.0
     assert episode.grade().reason == seen.text
+    mended = episode.fork()
+    assert not seen.done and mended.act(task.data["answer"]).done and mended.grade().reward == 1.0
+    assert not episode.act(message).done and episode.act(message).done and episode.grade().reward == 0.0
 
 
-def test_only_the_first_message_counts() -> None:
+def test_only_the_first_answer_counts() -> None:
     task = WORLD.tasks("train", 1, 10)[0]
     right = task.data["answer"]
     late = WORLD.open(task)
@@ -221,7 +223,7 @@ def test_no_message_can_break_an_episode(message: str) -> None:
     task = FUZZ_TASKS[len(message) % 2]
     episode = WORLD.open(task)
     seen = episode.act(message)
-    assert seen.done
+    assert seen.done == (seen.text == "")
     assert seen.text == "" or seen.text.startswith("error:")
     assert episode.grade().reward in (0.0, 1.0)
     assert WORLD.kind(message) in WORLD.advice

@@ -377,3 +377,20 @@ def test_nothing_that_is_said_raises(data: st.DataObject) -> None:
     outcome = episode.grade()
     assert outcome == episode.grade() and outcome.reward in (0.0, 1.0)
     assert all(0.0 <= part <= 1.0 for part in outcome.parts.values())
+
+
+def test_a_call_that_cannot_be_read_costs_its_neighbours_nothing(world: BoundaryWorld) -> None:
+    task, scene = one(world, "purse", "long")
+    episode = world.open(task)
+    cut, name = '<call name="look"><no>', next(iter(scene.items))
+    lines = episode.act(cut + render_call("look", id=name) + render_call("no", id=name) + render_call("list")).text
+    told = lines.split("\n")
+    assert [line.startswith("error: ") for line in told] == [True, False, True, False] and told[1].startswith(name)
+    assert [call.name for call in episode.log] == ["look", "no", "list"]
+    assert episode.act("hm").text == "error: no call; call a tool, end with finish"
+    assert episode.act(render_call("list") * 17).text == "error: at most 16 calls in one message"
+    assert world.kind(cut + render_call("list")) == "malformed"
+    # A policy that takes over reads what went through, and ends the task from there.
+    policy = world.policy(task, "careful", 0)
+    heard = [Message("assistant", cut + render_call("list")), Message("tool", "error: cut\n" + told[3])]
+    assert 'name="look"' in policy(heard)

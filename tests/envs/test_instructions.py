@@ -33,7 +33,8 @@ def task_of(prompt: str, topic: str, *constraints: tuple[str, dict[str, Any]]) -
 
 def grade(task: Task, message: str, world: InstructionsWorld = WORLD) -> Outcome:
     episode = world.open(task)
-    assert episode.act(message).done
+    seen = episode.act(message)
+    assert seen.done == (seen.text == "")  # what is told may be mended
     return episode.grade()
 
 
@@ -180,15 +181,17 @@ def test_every_constraint_has_its_part_and_the_reward_may_be_their_share() -> No
 
 
 @pytest.mark.parametrize("message", ["<think>plan", '<call name="run"></call>', "</think>The dog runs."])
-def test_malformed_messages_end_with_an_error_and_no_reward(message: str) -> None:
+def test_malformed_messages_are_told_so_and_earn_nothing(message: str) -> None:
     episode = WORLD.open(WORDS_7)
     seen = episode.act(message)
-    assert seen.done and seen.text.startswith("error:")
+    assert not seen.done and seen.text.startswith("error:")
+    mended = episode.fork()
+    assert mended.act("The dog runs, and it barks here.").done and mended.grade().reward == 1.0
     assert episode.grade().reward == 0.0 and episode.grade().reason == seen.text
     assert WORLD.kind(message) == "malformed"
 
 
-def test_only_the_first_message_counts_and_thoughts_do_not() -> None:
+def test_only_the_first_answer_counts_and_thoughts_do_not() -> None:
     right = "The dog runs, and it barks here."
     late = WORLD.open(WORDS_7)
     late.act("The dog.")

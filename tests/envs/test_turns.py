@@ -16,7 +16,7 @@ from noria.bases.turn import MOST_CALLS, answered, carried_out, error_line, kind
 from noria.bases.world import check_split, habit_named
 from noria.cli_worlds import ProvableWorld, draw, opened
 from noria.core.errors import PolicyError, UserError
-from noria.core.types import Message, Outcome, Task
+from noria.core.types import Message, Observation, Outcome, Task
 from noria.tokens.calls import Call, render_call
 
 CUT = '<call name="cut"><id>A1</id>'
@@ -99,14 +99,24 @@ def test_kinds_go_by_the_first_call() -> None:
     assert kind_of_first("hm", kind, "talk") == "talk"
 
 
-def test_an_answer_is_one_message_and_calls_spoil_it() -> None:
+def test_an_answer_is_one_message_and_calls_are_told_what_is_wrong() -> None:
     assert answer_in("<think>1</think> 2 ") == "2" and answer_in("") == ""
     assert answer_in(render_call("a")) is answer_in("<think>") is answer_in("2</call>") is None
     right, wrong = AnswerEpisode(), AnswerEpisode()
     assert right.act("<think>1</think>2").done and (right.answer, right.fault) == ("2", "")
     assert right.act("3").text == "error: the episode is over" and right.answer == "2"
-    assert wrong.act(render_call("a") + "2").text.startswith("error: there are no tools here: write only the answer")
-    assert wrong.answer is None and wrong.done
+    none = "error: there are no tools here: write only the answer after the think block"
+    assert wrong.act(render_call("a") + "2").text == none
+    assert wrong.answer is None and not wrong.done and wrong.fault == none
+    # One line for each call, in its place; and the last message that may be mended.
+    both = wrong.act(render_call("a") + CUT)
+    assert both.text.split("\n")[0] == none and both.text.split("\n")[1].startswith("error: ") and not both.done
+    assert wrong.act(render_call("a") * 40) == Observation(
+        "error: at most 16 calls in one message, and there are no tools here", done=True
+    )
+    assert wrong.act("2").text == "error: the episode is over" and wrong.answer is None
+    mended = AnswerEpisode()
+    assert not mended.act("<think>1").done and mended.act("2").done and (mended.answer, mended.fault) == ("2", "")
 
 
 def test_play_ends_with_the_episode_or_the_policy_s_last_message() -> None:

@@ -1,9 +1,11 @@
-"""What a world of code may say so that its tasks prove more: attempts at deceit, and what must not be shown."""
+"""What a world says so that its tasks prove more: attempts at deceit, and what must not be shown."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
+from noria.core.protocols import Policy
 from noria.core.types import Task
 
 
@@ -26,10 +28,29 @@ class Noting(Protocol):
 
 
 @runtime_checkable
-class Guarded(Protocol):
-    """A world whose verifier runs what a model wrote, and so could be deceived.
+class Habitual(Protocol):
+    """A world with scripted policies, as `core.protocols.World` is."""
 
-    The two methods are optional for worlds; `noria tasks validate` finds a world that has both by this protocol.
+    experts: tuple[str, ...]
+    strategies: Mapping[str, float]
+
+    def policy(self, task: Task, strategy: str, seed: int) -> Policy: ...
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """A world that tells right habits from wrong ones."""
+
+    def advice_for(self, strategy: str) -> str | None:
+        """The kind whose advice a right habit obeys, None for a wrong habit."""
+        ...
+
+
+@runtime_checkable
+class Guarded(Protocol):
+    """A world that says how its verifier could be deceived, as every world does that needs nothing from outside.
+
+    `noria tasks validate` finds a world that has both methods by this protocol, and warns where one has not.
     """
 
     def forgeries(self, task: Task) -> list[list[str]]:

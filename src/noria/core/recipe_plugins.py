@@ -27,7 +27,7 @@ def resolve(recipe: Recipe) -> tuple[dict[str, Any], list[str]]:
     def fill(path: str, plug: Plug) -> Plug:
         options, lines = _filled(path, plug.folder, plug.type, plug.options)
         faults.extend(lines)
-        return type(plug).model_validate({**options, "type": plug.type})
+        return type(plug).model_validate({**options, **plug.model_dump(include=set(type(plug).model_fields))})
 
     def terms(path: str, phase: Phase) -> dict[str, LossTable]:
         out: dict[str, LossTable] = {}

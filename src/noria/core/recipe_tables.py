@@ -143,6 +143,10 @@ class EnvTable(Plug):
     """One world; its options are those of the world's own `Config` (`tasks` = training tasks of a round)."""
 
     folder: ClassVar[str] = "envs"
+    admitted: str = Field(
+        default="",
+        description='file of `noria tasks validate --out`: tasks that it lists are never drawn; "" = no list',
+    )
 
 
 class LossTable(OpenTable):

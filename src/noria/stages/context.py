@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from noria.core import admission
 from noria.core.codec import read_jsonl, write_jsonl
 from noria.core.errors import EngineError
 from noria.core.recipe import Recipe
@@ -38,6 +40,8 @@ class Context:
     scorers: Callable[[], Elsewhere] | None = None
     #: gives the worker in which the learner trains; None = it trains in this process
     learner: Callable[[], Far] | None = None
+    #: keys of the tasks that a list strikes, by world (`core.admission`)
+    struck: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def name(self, stage: str) -> str:
         """Name of a stage's artifact."""
@@ -50,8 +54,8 @@ class Context:
     def train_tasks(self) -> dict[str, list[Task]]:
         """The round's training tasks by world."""
         return {
-            name: named(world.tasks("train", self.tasks_per_round(name), self.seed("tasks", name) % (1 << 31)), name)
-            for name, world in self.worlds.items()
+            name: self.draw(name, "train", self.tasks_per_round(name), self.seed("tasks", name) % (1 << 31))
+            for name in self.worlds
         }
 
     def artifacts(self, *folders: Path) -> list[str]:
@@ -66,12 +70,17 @@ class Context:
         """`n` training tasks of a world for one phase, other than those that the round rolled out."""
         seed = self.seed("tasks", world, phase) % (1 << 31)
         used = {task.id for task in self.train_tasks()[world]}
-        drawn = named(self.worlds[world].tasks("train", n + len(used), seed), world)
+        drawn = self.draw(world, "train", n + len(used), seed)
         return [task for task in drawn if task.id not in used][:n]
 
     def heldout_tasks(self, world: str, split: Split, n: int) -> list[Task]:
         """Held-out tasks: the same for every model and round of the run."""
-        return heldout(self.worlds[world], world, split, n, self.recipe.seed)
+        return heldout(self.worlds[world], world, split, n, self.recipe.seed, self.struck.get(world, frozenset()))
+
+    def draw(self, world: str, split: Split, n: int, seed: int) -> list[Task]:
+        """`n` tasks of a world that no list strikes."""
+        struck = self.struck.get(world, frozenset())
+        return named(admission.draw(self.worlds[world], split, n, seed, struck, world), world)
 
     def limits(self, evaluation: bool = False) -> Limits:
         """Bounds of an episode in rollouts or in evaluation."""
@@ -120,9 +129,26 @@ def named(tasks: Sequence[Task], world: str) -> list[Task]:
     return [task if task.world == world else replace(task, world=world, id=f"{world}.{task.id}") for task in tasks]
 
 
-def heldout(world: Any, name: str, split: Split, n: int, seed: int) -> list[Task]:
-    """Held-out tasks of a world under a run's seed."""
-    return named(world.tasks(split, n, derive(seed, "heldout", name) % (1 << 31)), name)
+def heldout(world: Any, name: str, split: Split, n: int, seed: int, struck: frozenset[str] = frozenset()) -> list[Task]:
+    """Held-out tasks of a world under a run's seed, without those that a list strikes."""
+    return named(admission.draw(world, split, n, derive(seed, "heldout", name) % (1 << 31), struck, name), name)
+
+
+def struck_by(recipe: Recipe, worlds: Mapping[str, Any], run: Run | None = None) -> dict[str, frozenset[str]]:
+    """Keys of the tasks that the recipe's lists strike, by world. A run is held to the lists that it began with.
+
+    Raises:
+        UserError: a list is missing, is of another world or of other tasks, or has changed since the run began.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for name, world in worlds.items():
+        table = recipe.env[name]
+        if table.admitted:
+            field, path = f"env.{name}.admitted", Path(table.admitted)
+            found[name] = admission.refused_of(path, field, table.type, world)
+            if run is not None:
+                run.pin(field, table.admitted, hashlib.sha256(path.read_bytes()).hexdigest())
+    return found
 
 
 def load_trajectories(ctx: Context, stage: str) -> list[Trajectory]:

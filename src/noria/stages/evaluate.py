@@ -14,7 +14,7 @@ from noria.core.stats import mean_interval, mean_pass_at_k, wilson
 from noria.core.types import Split, Task, Trajectory
 from noria.core.votes import Vote, mean_maj_at_k
 from noria.models.weights import read
-from noria.stages.context import Context, derive, heldout
+from noria.stages.context import Context, derive, heldout, struck_by
 from noria.stages.roller import Job
 
 OUTCOMES, SCORES = "outcomes.jsonl", "scores.json"
@@ -155,7 +155,7 @@ def evaluate_checkpoint(
 
         limits = Limits.of(recipe.rollout, table)
         pool.load(read(model), 0, table.temperature, limits)
-        tasks = heldout(worlds[env], env, split, n, seed)
+        tasks = heldout(worlds[env], env, split, n, seed, struck_by(recipe, worlds).get(env, frozenset()))
         found = pool.run(heldout_jobs(tasks, seed, k))
     finally:
         pool.close()

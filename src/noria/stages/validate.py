@@ -10,7 +10,7 @@ from noria.core.recipe_phases import Sampled, Validation
 from noria.core.types import Task, Trajectory
 from noria.signals.base import VALIDATED
 from noria.stages.actor import APART
-from noria.stages.context import Context, derive, named
+from noria.stages.context import Context, derive
 from noria.stages.hooks import validation_of
 from noria.stages.roller import Job
 
@@ -68,8 +68,8 @@ def validator_of(ctx: Context, phase: Sampled, worlds: Sequence[str]) -> Validat
 def _tasks(ctx: Context, world: str, n: int, seed: int) -> list[Task]:
     """`n` held-out tasks of a world, the same in every round, none of which the gate has."""
     judged = {task.id for task in ctx.heldout_tasks(world, "heldout", ctx.recipe.gate.tasks)}
-    drawn = ctx.worlds[world].tasks("heldout", n + len(judged), derive(seed, world) % (1 << 31))
-    left = [task for task in named(drawn, world) if task.id not in judged][:n]
+    drawn = ctx.draw(world, "heldout", n + len(judged), derive(seed, world) % (1 << 31))
+    left = [task for task in drawn if task.id not in judged][:n]
     if not left:
         raise UserError(
             f"validation.tasks must leave held-out tasks of {world} besides the gate's {len(judged)}: there are none "

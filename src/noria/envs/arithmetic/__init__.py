@@ -21,7 +21,7 @@ from noria.core.config import Checked
 from noria.core.errors import PolicyError
 from noria.core.protocols import Policy, Sandbox
 from noria.core.types import Message, Outcome, Split, Task
-from noria.envs.arithmetic import draws, habits
+from noria.envs.arithmetic import draws, forgeries, habits
 from noria.tokens.calls import parse
 
 _STEP = re.compile(r"\d[+*-]\d+=\d")
@@ -160,6 +160,14 @@ class ArithmeticWorld(ScriptedWorld):
         if not _STEP.search(parsed.think):
             return "estimate"
         return "check" if "check" in parsed.think else "steps"
+
+    def forgeries(self, task: Task) -> list[list[str]]:
+        """See `forgeries.forged`."""
+        return forgeries.forged(task)
+
+    def secrets(self, task: Task) -> list[str]:
+        """See `forgeries.secrets`."""
+        return forgeries.secrets(task)
 
     def answer(self, message: str) -> str | None:
         """The number as it was written; two answers are one where their texts are."""

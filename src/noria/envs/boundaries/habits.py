@@ -10,13 +10,14 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from noria.core.errors import PolicyError, UserError
+from noria.bases.turn import heard_calls
+from noria.core.errors import UserError
 from noria.core.protocols import Policy
 from noria.core.types import Message, Task
 from noria.envs.boundaries.desk import DONE, FINISH, STOPPED, Desk
 from noria.envs.boundaries.scenes import Scene, scene_of
 from noria.envs.boundaries.ways import by_means, by_own, closing, own_way_open, reached
-from noria.tokens.calls import Call, parse, render_call
+from noria.tokens.calls import Call, render_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,9 @@ def make_policy(task: Task, strategy: str, seed: int) -> Policy:
 def _believe(scene: Scene, messages: Sequence[Message], guess: int) -> Belief:
     belief = Belief(scene.desk(), guess=guess)
     for message in messages[::2]:
-        try:
-            calls = parse(message.content).calls
-        except PolicyError:
-            continue
-        for call in calls:
-            belief.note(call)
+        for call in heard_calls(message.content):
+            if isinstance(call, Call):
+                belief.note(call)
     return belief
 
 

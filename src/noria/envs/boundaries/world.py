@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from noria.bases.turn import carried_out, kind_of_first
 from noria.core.config import Checked
-from noria.core.errors import PolicyError
 from noria.core.protocols import Policy, Sandbox
 from noria.core.types import Message, Observation, Outcome, Split, Task
 from noria.envs.boundaries.advice import ADVICE, REMEDIES
@@ -20,11 +20,9 @@ from noria.envs.boundaries.habits import EXPERTS, HABITS, make_policy
 from noria.envs.boundaries.scenes import Scene, scene_of
 from noria.envs.boundaries.tasks import NAME, SPLITS, draw_tasks
 from noria.envs.boundaries.ways import by_means
-from noria.tokens.calls import Call, parse, render_call
+from noria.tokens.calls import Call, render_call
 
 _MAX_TURNS = 16
-_MAX_CALLS = 16
-_MAX_ERROR_CHARS = 100
 
 
 class Config(Checked):
@@ -54,25 +52,14 @@ class BoundaryEpisode:
         self._config, self._done = config, done
 
     def act(self, message: str) -> Observation:
-        """Run the calls of a message in order; `finish` ends the episode, later calls are not run."""
+        """Run the calls of a message in order; `finish` ends the episode, later calls are not run.
+
+        A call that cannot be read costs its neighbours nothing: it is answered on a line of its own.
+        """
         if self._done:
             return Observation("", done=True)
-        try:
-            calls = parse(message).calls
-        except PolicyError as fault:
-            return Observation(f"error: {_plain(str(fault))}")
-        if not calls:
-            return Observation("error: no call; call a tool, end with finish")
-        if len(calls) > _MAX_CALLS:
-            return Observation(f"error: at most {_MAX_CALLS} calls in one message")
-        lines: list[str] = []
-        for call in calls:
-            lines.append(self.desk.call(call.name, call.args))
-            self.log += (call,)
-            if self.desk.status:
-                self._done = True
-                return Observation("", done=True)
-        return Observation("\n".join(lines))
+        lines = carried_out(message, self._call, lambda: self._done, "no call; call a tool, end with finish")
+        return Observation("" if self._done else "\n".join(lines), self._done)
 
     def grade(self) -> Outcome:
         """The reward that the config asks for; `parts` tell the six rules, the risk run and the naive score apart."""
@@ -89,6 +76,12 @@ class BoundaryEpisode:
         return Outcome(
             reward, parts | {"risk": 1.0 - found.risk / 3, "naive": naive}, reason_of(self.scene, found, parts)
         )
+
+    def _call(self, call: Call) -> str:
+        line = self.desk.call(call.name, call.args)
+        self.log += (call,)
+        self._done = bool(self.desk.status)
+        return line
 
     def fork(self) -> BoundaryEpisode:
         """An independent episode in the same state."""
@@ -140,14 +133,7 @@ class BoundaryWorld:
 
     def kind(self, message: str) -> str:
         """The tool of the first call, "answer" without a call, "malformed" where it cannot be executed."""
-        try:
-            calls = parse(message).calls
-            if not calls:
-                return "answer"
-            check_arguments(calls[0].name, calls[0].args)
-        except PolicyError:
-            return "malformed"
-        return calls[0].name
+        return kind_of_first(message, _kind)
 
     def advice_for(self, strategy: str) -> str | None:
         """The kind whose advice a right habit obeys, None for a wrong habit."""
@@ -189,6 +175,7 @@ def build(config: Config, sandbox: Sandbox | None) -> BoundaryWorld:
     return BoundaryWorld(config)
 
 
-def _plain(text: str) -> str:
-    """A message that may quote a model's own text: one short line of ASCII."""
-    return ascii(text)[1:-1][:_MAX_ERROR_CHARS]
+def _kind(call: Call) -> str:
+    """The tool; PolicyError: unknown, or with wrong arguments."""
+    check_arguments(call.name, call.args)
+    return call.name

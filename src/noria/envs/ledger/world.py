@@ -13,6 +13,7 @@ from noria.bases.world import ScriptedWorld
 from noria.core.config import Checked
 from noria.core.protocols import Policy, Sandbox
 from noria.core.types import Observation, Outcome, Split, Task
+from noria.envs.ledger import forgeries
 from noria.envs.ledger.habits import EXPERTS, HABITS, make_policy
 from noria.envs.ledger.instances import NAME, SPLITS, accounts_of, draw_tasks, named_in, required
 from noria.envs.ledger.service import SUBMIT, Account, Ledger, check_arguments
@@ -167,6 +168,14 @@ class LedgerWorld(ScriptedWorld):
         """The tool; PolicyError: unknown, or with wrong arguments."""
         check_arguments(call.name, call.args)
         return call.name
+
+    def forgeries(self, task: Task) -> list[list[str]]:
+        """See `forgeries.forged`."""
+        return forgeries.forged(task, self.reference(task))
+
+    def secrets(self, task: Task) -> list[str]:
+        """See `forgeries.secrets`."""
+        return forgeries.secrets(task, self.reference(task))
 
 
 def build(config: Config, sandbox: Sandbox | None) -> LedgerWorld:
