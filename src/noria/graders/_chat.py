@@ -42,10 +42,13 @@ class _Completion(BaseModel):
 
 
 class ChatJudge:
-    """The protocol `Judge` over HTTP. Its requests run in threads of its own."""
+    """The protocol `Judge` over HTTP. Its requests run in threads of its own.
 
-    def __init__(self, config: JudgeConfig, client: openai.OpenAI) -> None:
-        self._config, self._client = config, client
+    `role` is what it is called where it fails: the option that configures it.
+    """
+
+    def __init__(self, config: JudgeConfig, client: openai.OpenAI, role: str = "judge") -> None:
+        self._config, self._client, self._role = config, client, role
         self._threads = ThreadPoolExecutor(config.concurrency, thread_name_prefix="noria-judge")
 
     async def ask(self, messages: Sequence[Message], seed: int) -> str:
@@ -55,17 +58,18 @@ class ChatJudge:
             EngineError: there is none.
             UserError: the server refuses the key, or knows neither the address nor the model.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._asked, tuple(messages), seed)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self.answer, tuple(messages), seed)
 
     async def close(self) -> None:
         """Close the connections; what is under way ends within the time of a request."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.close()
 
-    def _asked(self, messages: Sequence[Message], seed: int) -> str:
+    def answer(self, messages: Sequence[Message], seed: int) -> str:
+        """What `ask` gives, for who waits in a thread of his own; raises the same."""
         import openai
 
-        config = self._config
+        config, role = self._config, self._role
         asked = [{"role": message.role, "content": whole(message.content)} for message in messages]
         try:
             reply = self._client.chat.completions.with_raw_response.create(
@@ -76,25 +80,25 @@ class ChatJudge:
         except openai.APIStatusError as fault:
             if fault.status_code in (401, 403, 404):
                 raise UserError(
-                    f"judge must name a server that answers: {config.base_url} says {fault.status_code} to model "
-                    f"{config.model!r} - check judge.base_url, judge.model and judge.api_key_env"
+                    f"{role} must name a server that answers: {config.base_url} says {fault.status_code} to model "
+                    f"{config.model!r} - check {role}.base_url, {role}.model and {role}.api_key_env"
                 ) from fault
-            raise EngineError(f"status {fault.status_code} from the judge") from fault
+            raise EngineError(f"status {fault.status_code} from the {role}") from fault
         except openai.OpenAIError as fault:
-            raise EngineError(f"{type(fault).__name__} from the judge") from fault
+            raise EngineError(f"{type(fault).__name__} from the {role}") from fault
         try:
             said = _Completion.model_validate_json(reply.text).choices[0].message.content
         except ValidationError as fault:
-            raise EngineError(f"the judge's answer is not a chat completion: {reply.text[:60]!r}") from fault
+            raise EngineError(f"the {role}'s answer is not a chat completion: {reply.text[:60]!r}") from fault
         if not said:
-            raise EngineError("the judge's answer is empty")
+            raise EngineError(f"the {role}'s answer is empty")
         return said
 
 
-def connected(config: JudgeConfig) -> ChatJudge:
-    """A judge; sends nothing yet.
+def connected(config: JudgeConfig, role: str = "judge") -> ChatJudge:
+    """A judge, or another model that answers in words; sends nothing yet.
 
     Raises:
         UserError: the package `openai` or the key is missing.
     """
-    return ChatJudge(config, connect(config, read_key(config), config.max_retries))
+    return ChatJudge(config, connect(config, read_key(config), config.max_retries), role)
