@@ -281,7 +281,9 @@ def test_an_answer_is_read_in_its_form(form: Form, text: str, made: Any) -> None
             "<functions><function name='a'><param name='x' type='integer'>y</param></function></functions>",
         ),
         (Form("concise_xml"), "<!DOCTYPE a [<!ENTITY b 'c'>]><functions><function name='a'>&b;</function></functions>"),
-        (Form("concise_xml"), "<functions>"),
+        (Form("concise_xml"), "<functions>" * 4000),
+        (Form("json"), "[{" * 20_000),
+        (Form(is_tagged=True), "<TOOLCALL>" * 5000),
     ],
 )
 def test_what_is_in_no_form_is_refused(form: Form, text: str) -> None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from noria.bases.package import Package
+from noria.core.errors import UserError
 from noria.core.types import Tool
 from noria.envs.bfcl.formats import Form, forms
 
@@ -112,8 +113,12 @@ class Data:
 
     def _formed(self, category: str) -> Iterator[Entry]:
         """Questions of other categories in every form, numbered as the package numbers them."""
-        wanted: Mapping[str, Sequence[str]] = json.loads(self._package.read(f"data/BFCL_v4_{category}.json"))
-        base = [self.entries(of)[each] for of, ids in wanted.items() for each in ids]
+        file = f"data/BFCL_v4_{category}.json"
+        try:
+            wanted: Mapping[str, Sequence[str]] = json.loads(self._package.read(file))
+            base = [self.entries(of)[each] for of, ids in wanted.items() for each in ids]
+        except (ValueError, KeyError, AttributeError) as fault:
+            raise UserError(f"path must hold sound data: {file}: {type(fault).__name__}: {fault}") from fault
         for form in forms():
             for number, entry in enumerate(base):
                 row = {**entry.row, "id": f"{category}_{number}:{form.name}:{entry.id}"}

@@ -17,9 +17,9 @@ from noria.envs.bfcl.matching import Made
 
 #: Characters of an answer that are looked at, and the largest number that a sum may come to.
 MOST_CHARS, _MOST = 50_000, 1e15
-_TAGGED = re.compile(r"<TOOLCALL>(.*?)</TOOLCALL>", re.DOTALL)
-_OBJECTS = re.compile(r"\[\s*\{.*\}\s*\]", re.DOTALL)
-_XML = re.compile(r"<functions>.*?</functions>", re.DOTALL)
+_TAG = ("<TOOLCALL>", "</TOOLCALL>")
+_XML = ("<functions>", "</functions>")
+_LIST = re.compile(r"\[\s*\{")
 _SUMS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
@@ -42,10 +42,10 @@ def read(form: Form, text: str) -> list[Made]:
     """
     text = text[:MOST_CHARS].strip("`\n ")
     if form.is_tagged:
-        found = _TAGGED.search(text)
-        if found is None:
+        inside = _between(text, *_TAG)
+        if inside is None:
             raise PolicyError("calls must stand between <TOOLCALL> and </TOOLCALL>")
-        text = found[1].strip()
+        text = inside.strip()
     try:
         if form.written == "python":
             return _python(text)
@@ -68,6 +68,13 @@ def written(form: Form, calls: Sequence[Made], kinds: Sequence[Mapping[str, str]
         ]
         text = f"<functions>{''.join(blocks)}</functions>"
     return f"<TOOLCALL>{text}</TOOLCALL>" if form.is_tagged else text
+
+
+def _between(text: str, first: str, last: str) -> str | None:
+    """What stands between the first of one mark and the next of the other; in linear time, whatever was written."""
+    start = text.find(first)
+    end = text.find(last, start + len(first)) if start >= 0 else -1
+    return text[start + len(first) : end] if end >= 0 else None
 
 
 def _python(text: str) -> list[Made]:
@@ -109,8 +116,8 @@ def _value(node: ast.expr) -> Any:
 
 
 def _json(text: str) -> list[Made]:
-    found = _OBJECTS.search(text)
-    given = json.loads(found[0] if found else text)
+    start = _LIST.search(text)
+    given = json.loads(text[start.start() : text.rfind("]") + 1] if start else text)
     if not isinstance(given, list):
         raise ValueError("no list of calls")
     calls: list[Made] = [(each["function"], each["parameters"]) for each in given if isinstance(each, dict)]
@@ -120,11 +127,11 @@ def _json(text: str) -> list[Made]:
 
 
 def _xml(text: str, is_verbose: bool) -> list[Made]:
-    found = _XML.search(text)
-    if found is None:
+    inside = _between(text, *_XML)
+    if inside is None:
         raise ValueError("calls must stand between <functions> and </functions>")
     calls: list[Made] = []
-    for each in Tree.fromstring(found[0]).findall("function"):
+    for each in Tree.fromstring(inside.join(_XML)).findall("function"):
         inner = each.find("params") if is_verbose else None
         given = {}
         for param in (each if inner is None else inner).findall("param"):

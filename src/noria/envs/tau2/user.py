@@ -32,6 +32,8 @@ DID = "I did that."
 #: Things that the user does in one go.
 MOST_DONE = 20
 _MOST_CHARS = 2000
+#: Closing brackets that are tried as the end of what is asked for.
+_MOST_TRIES = 40
 _FIRST_PERSON = (
     (r"\bYou are\b", "I am"), (r"\byou are\b", "I am"), (r"\bYou're\b", "I'm"), (r"\byou're\b", "I'm"),
     (r"\bYour\b", "My"), (r"\byour\b", "my"), (r"\byourself\b", "myself"), (r"\bYou\b", "I"),
@@ -148,9 +150,11 @@ def _written_arguments(text: str, start: int) -> tuple[Mapping[str, Any], int]:
     """The named literals in brackets that begin at `start`, and where they end; none where there are no such."""
     if not text.startswith("(", start):
         return {}, start
-    for end in range(start + 1, min(len(text), start + _MOST_CHARS)):
-        if text[end] != ")":
-            continue
+    end = start
+    for _ in range(_MOST_TRIES):
+        end = text.find(")", end + 1, start + _MOST_CHARS)
+        if end < 0:
+            break
         try:
             call = ast.parse(f"f{text[start : end + 1]}", mode="eval").body
             assert isinstance(call, ast.Call)
