@@ -173,7 +173,9 @@ def test_nothing_of_a_hostile_repository_runs_or_is_believed(tmp_path: Path, mon
     assert "evil" not in (folder / ".git" / "config").read_text()
 
 
-@pytest.mark.parametrize("kind", ["file", "link", "submodule", "index link", "index junk", "empty", "case"])
+@pytest.mark.parametrize(
+    "kind", ["file", "link", "submodule", "index link", "index junk", "index folder", "empty", "case"]
+)
 def test_repositories_of_odd_form(tmp_path: Path, kind: str) -> None:
     folder = repository(tmp_path / "r")
     secret = tmp_path / "kept"
@@ -189,6 +191,9 @@ def test_repositories_of_odd_form(tmp_path: Path, kind: str) -> None:
     elif kind == "index link":
         (folder / ".git" / "index").unlink()
         (folder / ".git" / "index").symlink_to("/dev/zero")
+    elif kind == "index folder":
+        (folder / ".git" / "index").unlink()
+        (folder / ".git" / "index").mkdir()
     elif kind == "index junk":
         (folder / ".git" / "index").write_bytes(b"DIRC\0\0\0\2\xff\xff\xff\xff" + b"x" * 99)
     elif kind == "empty":

@@ -68,6 +68,20 @@ CRASH = """
     ask(messages)
     sys.exit("it went wrong")
 """
+HOST = """
+    ask(messages)
+    os.path.exists(os.environ["SEES"]) or sys.exit("it is hidden")
+"""
+FILL = """
+    for k in range(21000):
+        open(str(k), "w")
+"""
+HOG = """
+    ask(messages)
+    kept = []
+    while True:
+        kept.append(bytearray(1 << 20))
+"""
 MANY = """
     for _ in range(9):
         ask(messages)
@@ -170,7 +184,7 @@ def test_files_that_it_leaves_are_graded_by_the_world(play: Any, worlds: dict[st
     chosen = tasks(worlds, "microswe", 2)
     gold = tmp_path / "gold.json"
     gold.write_text(json.dumps({task.data["app"]: task.data["gold"] for task in chosen}))
-    rollouts, _ = play(MEND, env={"GOLD": str(gold)})
+    rollouts, _ = play(MEND, env={"GOLD": str(gold)}, readonly=(str(gold),))
     found = ended(rollouts, [Job(task.id, task, 0) for task in chosen])
     assert [each.outcome.reward for each in found.values()] == [1.0, 1.0]
     assert all(each.action_tokens > 0 for each in found.values())
@@ -220,9 +234,30 @@ def test_a_crash_is_unknown_and_a_limit_is_not(play: Any, worlds: dict[str, Any]
     limited = ended(play(MANY)[0], [Job("a", task, 0)])["a"]
     assert (limited.stop, limited.outcome.known, len(limited.turns)) == ("turn_limit", True, 4)
     missing, _ = play(MANY)
-    missing._player.config = command.Config(type="command", command=("no-such-program",), isolate=False)
-    missing._player._program = ""
-    assert "did not start" in ended(missing, [Job("a", task, 0)])["a"].outcome.reason
+    missing._player.config = command.Config(type="command", command=("no-such-program",))
+    assert "code 127: " in ended(missing, [Job("a", task, 0)])["a"].outcome.reason
+
+
+def test_without_isolation_it_is_warned_and_only_processes_are_kept_together(
+    play: Any, worlds: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (task,) = tasks(worlds, "arithmetic", 1)
+    with pytest.warns(UserWarning, match="isolation = .none.: its program has the host's network"):
+        rollouts, player = play(HOST, isolation="none", env={"SEES": __file__})
+    assert ended(rollouts, [Job("a", task, 0)])["a"].outcome.known
+    assert player._program and not list(player.root.iterdir())
+    player._program, player.config = "", command.Config(type="command", command=("no-such-program",), isolation="none")
+    assert "did not start" in ended(rollouts, [Job("a", task, 0)])["a"].outcome.reason
+    rollouts, _ = play(HOST, env={"SEES": __file__})
+    assert "it is hidden" in ended(rollouts, [Job("a", task, 0)])["a"].outcome.reason
+
+
+def test_too_many_files_are_no_work_and_too_much_memory_is_unknown(play: Any, worlds: dict[str, Any]) -> None:
+    (task,) = tasks(worlds, "microswe", 1)
+    filled = ended(play(FILL)[0], [Job("a", task, 0)])["a"]
+    assert (filled.outcome.reward, "not be filled" in filled.outcome.reason) == (0.0, True)
+    hog = ended(play(HOG, memory_mb=64)[0], [Job("a", task, 0)])["a"]
+    assert hog.outcome.reward is None and len(hog.turns) == 1
 
 
 def test_scripted_policies_play_as_everywhere(play: Any, worlds: dict[str, Any]) -> None:

@@ -6,10 +6,12 @@ A call that cannot be read is answered like one that is refused, with `error: wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import groupby
 
 from noria.core.errors import PolicyError
 from noria.tokens.calls import Call, Malformed, hear
+from noria.tokens.together import at_once
 
 #: Calls of one message at most.
 MOST_CALLS = 16
@@ -18,28 +20,42 @@ _MAX_ERROR_CHARS = 100
 
 
 def carried_out(
-    message: str, do: Callable[[Call], str], over: Callable[[], bool], no_call: str, most: int = MOST_CALLS
+    message: str,
+    do: Callable[[Call], str],
+    over: Callable[[], bool],
+    no_call: str,
+    most: int = MOST_CALLS,
+    together: Callable[[Call], bool] = lambda call: False,
 ) -> list[str]:
     """Do the calls of a message in order, until `over`; their lines. `no_call` is what is said where there is none.
 
-    What `do` refuses with a PolicyError is that call's line.
+    What `do` refuses with a PolicyError is that call's line. Neighbours that are `together`, because they change
+    nothing and take time, are done at once, in threads.
     """
     calls = heard_calls(message)
     if not calls:
         return [f"error: {no_call}"]
     if len(calls) > most:
         return [f"error: at most {most} calls in one message"]
-    lines: list[str] = []
-    for call in calls:
+
+    def line(call: Call | Malformed) -> str:
         if isinstance(call, Malformed):
-            lines.append(error_line(call.why))
-            continue
+            return error_line(call.why)
         try:
-            lines.append(do(call))
+            return do(call)
         except PolicyError as refusal:
-            lines.append(f"error: {refusal}")
-        if over():
-            break
+            return f"error: {refusal}"
+
+    lines: list[str] = []
+    for beside, part in groupby(calls, lambda call: isinstance(call, Call) and together(call)):
+        group = list(part)
+        if beside and len(group) > 1:
+            lines += [each.result() for each in at_once([partial(line, call) for call in group])]
+            continue
+        for call in group:
+            lines.append(line(call))
+            if isinstance(call, Call) and over():
+                return lines
     return lines
 
 

@@ -180,8 +180,11 @@ def read_index(root: Path) -> bytes:
         handle = os.open(old / "index", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return b""
     with open(handle, "rb") as file:
-        return file.read(_MOST_INDEX) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+        return file.read(_MOST_INDEX)
 
 
 def _tracked(root: Path) -> list[bytes]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from noria.core.files import Entry
 from noria.core.types import Message, Observation, Outcome, Split, Task
 
 #: A scripted policy: the conversation after the prompt so far (assistant and tool messages) -> next message.
@@ -15,7 +16,10 @@ Policy = Callable[[Sequence[Message]], str]
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What a sandboxed command did. `timed_out` and `killed` are facts about limits, not errors of ours."""
+    """What a sandboxed command did. `timed_out` and `killed` are facts about limits, not errors of ours.
+
+    `changed` is False where the files of its workspace are known to be as before.
+    """
 
     code: int
     stdout: str
@@ -23,6 +27,7 @@ class ExecResult:
     seconds: float
     timed_out: bool = False
     killed: str = ""
+    changed: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,14 @@ class Workspace(Protocol):
     def run(self, argv: Sequence[str], timeout_s: float) -> ExecResult: ...
     def fork(self) -> Workspace: ...
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Refilled(Protocol):
+    """A workspace whose files can be had, and replaced, all at once. `refill` raises PolicyError: they do not fit."""
+
+    def files(self) -> Mapping[str, Entry]: ...
+    def refill(self, files: Mapping[str, Entry]) -> None: ...
 
 
 class Sandbox(Protocol):
@@ -121,12 +134,12 @@ class Folders(Protocol):
     """An episode whose state is files, which a harness of somebody else's may work on in a folder of its own.
 
     `lay` writes them into an empty folder and returns what is to be done there, in words for somebody with a shell.
-    `take` makes what lies there the episode's state, and trusts nothing of it: links, pipes and large files may lie
-    there. It raises PolicyError where they do.
+    `take` makes what lies there the episode's state, and `answer` what was said at last ("" = nothing). It trusts
+    neither: links, pipes and large files may lie there, and it raises PolicyError where they have no place.
     """
 
     def lay(self, folder: Path) -> str: ...
-    def take(self, folder: Path) -> None: ...
+    def take(self, folder: Path, answer: str) -> None: ...
 
 
 class World(Protocol):

@@ -12,7 +12,9 @@ import string
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,14 +22,18 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field, field_validator
 
 from noria.core.config import Checked
-from noria.core.errors import PolicyError, SandboxError, boundary
+from noria.core.errors import PolicyError, SandboxError, UserError, boundary
 from noria.core.files import read_plain
 from noria.core.protocols import Episode, Folders, World
 from noria.core.types import Outcome, Task, Trajectory
+from noria.harnesses._guest import HOME, ROOT, named, real_python, run_guest
 from noria.harnesses._process import Cell, Ended, remove, run, sweep
 from noria.sandboxes._jail import find_bwrap
+from noria.sandboxes.guest import Guests
+from noria.sandboxes.guest import Limits as GuestLimits
 from noria.server.record import Terms
 from noria.stages.jobs import Job, Limits
+from noria.tokens.calls import hear
 from noria.tokens.record import RecordBuilder
 from noria.tokens.renderer import Renderer
 
@@ -40,6 +46,10 @@ NAMED = ("base_url", "api_key", "model", "task_file", "answer_file", "workdir", 
 PREFIX = "noria-harness-"
 #: Letters of a harness's last words that a reason holds.
 TOLD = 300
+_WARNING = (
+    "rollout.harness runs with isolation = \"none\": its program has the host's network and reads the host's files, "
+    "and its memory, processes and disk are not limited"
+)
 
 
 class Config(Checked):
@@ -60,10 +70,17 @@ class Config(Checked):
     ok_codes: tuple[int, ...] = Field(
         default=(0,), description="exit codes of a harness that did its work; any other = the outcome is unknown"
     )
-    isolate: bool = Field(
-        default=True, description="run it in bubblewrap: the host read-only, nothing outlives it; false = trusted code"
+    isolation: Literal["sandbox", "none"] = Field(
+        default="sandbox",
+        description="sandbox: no network but the policy, no files but its own, limits; none: trusted code, on the host",
     )
-    hide: tuple[str, ...] = Field(default=(), description="folders of the host that it finds empty")
+    readonly: tuple[str, ...] = Field(
+        default=(), description="files and folders that it sees in the sandbox; those that the command names it sees"
+    )
+    memory_mb: int = Field(default=2048, ge=64, description="memory in the sandbox, files included")
+    pids: int = Field(default=256, ge=4, description="processes and threads in the sandbox")
+    disk_mb: int = Field(default=256, ge=1, description="its folder in the sandbox, and /tmp")
+    hide: tuple[str, ...] = Field(default=(), description="with none: folders of the host that it finds empty")
     log_kb: int = Field(default=16, ge=1, le=1 << 20, description="KiB of its output that are kept")
 
     @field_validator("command", "env")
@@ -87,10 +104,19 @@ class Player:
         self._lock = threading.RLock()
         sweep(Path(tempfile.gettempdir()), PREFIX)
         self.root = Path(os.path.realpath(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")))
-        self._program = find_bwrap() if config.isolate else ""
+        self._guests, self._program = None, ""
+        if config.isolation == "none":
+            warnings.warn(_WARNING, stacklevel=2)
+            with suppress(UserError):  # without it, what leaves the process group outlives the rollout
+                self._program = find_bwrap()
+        else:
+            limits = GuestLimits(config.memory_mb, config.pids, config.disk_mb, config.log_kb)
+            self._guests = Guests(limits, [*config.readonly, *named(config.command)])
 
     def close(self) -> None:
         """Remove what rollouts left."""
+        if self._guests is not None:
+            self._guests.close()
         remove(self.root)
 
     def play(self, job: Job, session: str, limits: Limits, temperature: float, given_up: threading.Event) -> Trajectory:
@@ -158,17 +184,22 @@ class Player:
             laid = episode
             words = self._world(job.task, lambda: laid.lay(work))
         (own / "task.txt").write_text(f"{words}\nHint: {job.hint.text}" if job.hint else words, "utf-8")
+        place = str(own) if self._guests is None else ROOT
         names = {
             "base_url": self._policy.inside.base_url(session), "api_key": "none", "model": self._policy.name,
-            "task_file": str(own / "task.txt"), "answer_file": str(own / "answer.txt"), "workdir": str(work),
-            "python": sys.executable,
+            "task_file": f"{place}/task.txt", "answer_file": f"{place}/answer.txt", "workdir": f"{place}/work",
+            "python": sys.executable if self._guests is None else real_python(),
         }  # fmt: skip
         kept = {name: os.environ[name] for name in self.config.keep_env if name in os.environ}
         given = {name: value.format_map(names) for name, value in self.config.env.items()}
-        environment = {**kept, "HOME": str(home), "TMPDIR": str(home), **given}
-        cell = Cell(self._program, own, [self.root, *map(Path, self.config.hide)])
         timeout_s = min(self.config.timeout_s, limits.max_episode_s or self.config.timeout_s)
         argv = [part.format_map(names) for part in self.config.command]
+        if self._guests is not None:
+            host, _, port = self._policy.inside.root.removeprefix("http://").rpartition(":")
+            environment = {**kept, "HOME": HOME, **given}
+            return run_guest(self._guests, argv, own, environment, (host, int(port)), timeout_s, given_up)
+        environment = {**kept, "HOME": str(home), "TMPDIR": str(home), **given}
+        cell = Cell(self._program, own, [self.root, *map(Path, self.config.hide)])
         return run(cell, argv, work, environment, timeout_s, self.config.log_kb << 10, given_up)
 
     def _end(self, session: str) -> Trajectory | None:
@@ -186,13 +217,14 @@ class Player:
 def _graded(episode: Episode, own: Path, found: Trajectory | None) -> Outcome:
     """The verifier's word on the files, or on the answer: what its file holds, else what the policy said last."""
     try:
+        answer = read_plain(own / "answer.txt")
+        last = found.turns[-1].message if found is not None and found.turns else ""
         if isinstance(episode, Folders):
             if (work := own / "work").is_symlink() or not work.is_dir():
-                raise PolicyError("the working folder must stay where it was")
-            episode.take(work)
+                raise PolicyError("the working folder must stay where it was, and not be filled")
+            # Calls of the last message were the harness's to carry out.
+            episode.take(work, hear(last).answer if answer is None else answer)
         else:
-            answer = read_plain(own / "answer.txt")
-            last = found.turns[-1].message if found is not None and found.turns else ""
             episode.act(last if answer is None else answer)
     except PolicyError as fault:
         return Outcome(0.0, {}, f"refused: {fault}")

@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from noria.core.errors import SandboxError
+from noria.core.files import Entry as Entry
 from noria.sandboxes._cgroup import Cage
 
 START_S = 30.0
@@ -31,15 +31,6 @@ _spawner: tuple[int, ThreadPoolExecutor] | None = None
 
 class ServerDied(SandboxError):
     """The server ended while it worked; the request may be tried once more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A file (`data`, permission bits) or a symbolic link (`link`) of a workspace."""
-
-    data: bytes = b""
-    mode: int = 0o644
-    link: str | None = None
 
 
 def pack(files: dict[str, Entry]) -> tuple[list[list[Any]], bytes]:

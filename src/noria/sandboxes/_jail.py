@@ -22,8 +22,8 @@ from noria.sandboxes._client import SCRIPTS
 #: Where the server's scripts lie inside.
 INSIDE = "/opt/noria"
 ROOT = "/workspace"
-_SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py")
-_SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py")
+SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = {
     "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000:agent:/tmp:/bin/sh\n",
     "/etc/group": "root:x:0:\nagent:x:1000:\n",
@@ -120,7 +120,7 @@ def plan(
             raise UserError(f"the sandbox has its own /tmp, /dev, /proc and /workspace: it can't show {path}")
     for path in free:
         taken = [each for each in binds if each == path or each.startswith(path + "/")]
-        if taken or (path in _SYSTEM and os.path.isdir(path)):
+        if taken or (path in SYSTEM and os.path.isdir(path)):
             raise UserError(f"the sandbox can't show a task's files at {path}: there lies {(taken or [path])[0]}")
     shown_layers = tuple((place, os.path.realpath(folder)) for place, folder in layers)
     for place, folder in shown_layers:
@@ -191,17 +191,19 @@ def bwrap_argv(
     data: Mapping[str, int],
     rules: int | None,
     links: Sequence[tuple[str, str]] = (),
+    shown: Sequence[tuple[str, str]] = (),
 ) -> list[str]:
     """Arguments of bubblewrap. `data`: file inside -> descriptor to copy it from; `rules`: call filter.
 
-    `links`: absolute path -> folder of the workspace that is seen there.
+    `links`: absolute path -> folder of the workspace that is seen there. `shown`: (path of the host, place inside),
+    read-only and over the folders that the sandbox has of its own.
     """
     argv = [f"{plan_.stage}/{Path(plan_.program).name}" if plan_.copied else plan_.program]
     argv += ["--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     argv += ["--unshare-cgroup-try", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox"]
     argv += ["--cap-drop", "ALL", "--disable-userns", "--die-with-parent", "--new-session", "--as-pid-1"]
     argv += ["--ro-bind", "/usr", "/usr"]
-    for folder in _SYSTEM:
+    for folder in SYSTEM:
         if os.path.islink(folder):
             argv += ["--symlink", os.readlink(folder), folder]
         elif os.path.isdir(folder):
@@ -221,6 +223,8 @@ def bwrap_argv(
     argv += ["--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", ROOT]
     for path, folder in links:
         argv += ["--symlink", f"{ROOT}/{folder}", path]
+    for path, place in shown:
+        argv += ["--ro-bind", plan_.reach(path), place]
     # bubblewrap's own root and /dev are writable file systems without a limit: close them.
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", ROOT, "--clearenv"]
     for name, value in {
@@ -255,8 +259,9 @@ def start(
     procs: Sequence[str],
     disk_mb: int,
     command: Sequence[str],
-    scripts: Sequence[str] = _SCRIPT_NAMES,
+    scripts: Sequence[str] = SCRIPT_NAMES,
     links: Sequence[tuple[str, str]] = (),
+    shown: Sequence[tuple[str, str]] = (),
 ) -> subprocess.Popen[bytes]:
     """Start `command` in bubblewrap with pipes. The descriptors are made per start: they have an offset."""
     data = {path: _memory_file(text.encode()) for path, text in _ETC.items()}
@@ -268,7 +273,7 @@ def start(
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/bin"}
         if plan_.copied:
             environment["LD_LIBRARY_PATH"] = plan_.stage
-        argv = outer_argv(plan_, procs, bwrap_argv(plan_, disk_mb, command, data, rules, links))
+        argv = outer_argv(plan_, procs, bwrap_argv(plan_, disk_mb, command, data, rules, links, shown))
         pipe = subprocess.PIPE
         return subprocess.Popen(
             argv,

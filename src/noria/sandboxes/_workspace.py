@@ -120,7 +120,24 @@ class MemoryWorkspace:
             seconds=reply["seconds"],
             timed_out=reply["timed_out"],
             killed=killed,
+            changed=bool(reply["kept"] and (reply["removed"] or reply["entries"])),
         )
+
+    def files(self) -> Mapping[str, Entry]:
+        """All files and links (`core.protocols.Refilled`)."""
+        self._check()
+        return dict(self._entries)
+
+    def refill(self, files: Mapping[str, Entry]) -> None:
+        """Replace all files. Raises PolicyError when a path is refused or the disk has no room; all stays then."""
+        self._check()
+        fresh = {clean(path): entry for path, entry in files.items()}
+        above = {path[:at] for path in fresh for at, sign in enumerate(path) if sign == "/"}
+        if above & fresh.keys():
+            raise PolicyError(f"{min(above & fresh.keys())!r} is both a file and a folder")
+        if sum(map(_size, fresh.values())) > self._disk_mb << 20:
+            raise PolicyError(f"the workspace is full: at most {self._disk_mb} MiB")
+        self._entries = fresh
 
     def fork(self) -> MemoryWorkspace:
         """An independent copy. Costs one shallow copy of the table: the contents are shared and immutable."""

@@ -4,7 +4,9 @@
 
     box = Toolbox([tool(search, parallel=True, query="words to look for", limit="pages at most")])
 
-Calls run in their order. Neighbours whose tools are `parallel` run together, in threads; results stand in call order.
+Calls run in their order. Neighbours whose tools are `parallel` run together, in threads; results stand in call order. A
+tool that may change the state can run beside others as well, `ahead` of its turn on a copy: where a call did change
+something, those behind it are done anew, in order. So results are always those of one call after the other.
 What is wrong with one call, an unknown tool, an argument of another type, or a `PolicyError` of the tool itself, is
 that call's result and nobody else's. Any other exception is a fault of the world and leaves when all have ended.
 """
@@ -14,8 +16,8 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any, get_origin, get_type_hints
 
@@ -23,9 +25,8 @@ from noria.core import registry
 from noria.core.errors import PolicyError
 from noria.core.types import Tool
 from noria.tokens.calls import Call, Malformed
+from noria.tokens.together import Ahead, at_once
 
-#: Threads of one turn at most.
-THREADS = 8
 _KINDS: dict[Any, str] = {
     str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"
 }  # fmt: skip
@@ -37,12 +38,18 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A tool that can be called; `required` are the parameters without a default."""
+    """A tool that can be called; `required` are the parameters without a default.
+
+    `ahead` carries a call out on a copy; it is only asked where `looks` expects that the call changes nothing. Both
+    take the arguments of `run`.
+    """
 
     schema: Tool
     run: Callable[..., str]
     required: frozenset[str]
     parallel: bool = False
+    ahead: Callable[..., Ahead] | None = None
+    looks: Callable[..., bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +61,17 @@ class Result:
     failed: bool = False
 
 
-def tool(run: Callable[..., str], parallel: bool = False, **meanings: str) -> Typed:
+def tool(
+    run: Callable[..., str],
+    parallel: bool = False,
+    ahead: Callable[..., Ahead] | None = None,
+    looks: Callable[..., bool] | None = None,
+    **meanings: str,
+) -> Typed:
     """A tool from a function: its name, its docstring's first line, its parameters with their types.
 
-    `parallel` says that it may run beside others. Raises TypeError where a parameter has no type that JSON knows.
+    `parallel` says that it changes nothing and may run beside others; for `ahead` and `looks` see `Typed`. Raises
+    TypeError where a parameter has no type that JSON knows.
     """
     hints = get_type_hints(run)
     parameters: dict[str, tuple[str, str]] = {}
@@ -68,7 +82,7 @@ def tool(run: Callable[..., str], parallel: bool = False, **meanings: str) -> Ty
         parameters[key] = (kind, meanings.get(key, ""))
     required = (k for k, p in inspect.signature(run).parameters.items() if p.default is inspect.Parameter.empty)
     doc = (inspect.getdoc(run) or "").partition("\n")[0]
-    return Typed(Tool(run.__name__, doc, parameters), run, frozenset(required), parallel)
+    return Typed(Tool(run.__name__, doc, parameters), run, frozenset(required), parallel, ahead, looks)
 
 
 class Toolbox:
@@ -85,17 +99,52 @@ class Toolbox:
     def run(self, calls: Sequence[Call | Malformed]) -> list[Result]:
         """Do the calls of one turn; results in their order."""
         out: list[Result] = []
-        for parallel, run in groupby(calls, self._parallel):
+        for beside, run in groupby(calls, self._beside):
             part = list(run)
-            if parallel and len(part) > 1:
-                with ThreadPoolExecutor(min(len(part), THREADS), thread_name_prefix="noria-call") as threads:
-                    out += [future.result() for future in [threads.submit(self._one, call) for call in part]]
-            else:
-                out += [self._one(call) for call in part]
+            out += self._together(part) if beside and len(part) > 1 else [self._one(call) for call in part]
         return out
 
-    def _parallel(self, call: Call | Malformed) -> bool:
-        return isinstance(call, Call) and call.name in self._tools and self._tools[call.name].parallel
+    def _beside(self, call: Call | Malformed) -> bool:
+        """Whether a call may run beside its neighbours."""
+        if not isinstance(call, Call) or call.name not in self._tools:
+            return False
+        found = self._tools[call.name]
+        if found.parallel:
+            return True
+        try:
+            return found.ahead is not None and found.looks is not None and found.looks(**arguments(found, call))
+        except PolicyError:
+            return False
+
+    def _together(self, calls: Sequence[Call | Malformed]) -> list[Result]:
+        out: list[Result] = []
+        done = at_once([partial(self._early, call) for call in calls])
+        for call, future in zip(calls, done, strict=True):
+            early = future.result()
+            if isinstance(early, Result):
+                out.append(early)
+                continue
+            assert isinstance(call, Call)
+            try:
+                early.keep()
+                out.append(Result(call.name, early.text))
+            except PolicyError as fault:
+                out.append(Result(call.name, str(fault), True))
+            if early.changed:
+                break
+        for future in done[len(out) :]:
+            if future.exception() is None and isinstance(late := future.result(), Ahead):
+                late.drop()
+        return out + [self._one(call) for call in calls[len(out) :]]
+
+    def _early(self, call: Call | Malformed) -> Result | Ahead:
+        found = self._tools[call.name] if isinstance(call, Call) else None
+        if not isinstance(call, Call) or found is None or found.ahead is None:
+            return self._one(call)
+        try:
+            return found.ahead(**arguments(found, call))
+        except PolicyError as fault:
+            return Result(call.name, str(fault), True)
 
     def _one(self, call: Call | Malformed) -> Result:
         if isinstance(call, Malformed):

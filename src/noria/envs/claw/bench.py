@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 
+from noria.bases.shell import writes
 from noria.core.errors import PolicyError
 from noria.core.protocols import ExecResult, Workspace
 from noria.core.types import Tool
 from noria.envs.claw.inside import SQL, interpreter
+from noria.tokens.together import Ahead
 from noria.tokens.toolbox import Toolbox, Typed, tool
 
 #: Where long observations go.
 SPILLS = ".spill"
 #: Characters of a file that are shown; commands are cut by the sandbox.
 _MAX_SHOWN = 60_000
+#: What Python and SQL look like that may change files; a guess saves time and decides nothing.
+_WRITES = re.compile(r"open|write|save|dump|to_|remove|unlink|rename|mkdir|copy|move|connect|system|subprocess")
+_SELECTS = re.compile(r"\s*(select|with|explain|pragma\s+table_info)\b", re.IGNORECASE)
 HARNESSES: dict[str, tuple[str, ...]] = {
     "full": ("sh", "read", "write", "edit", "python", "sql"),
     "shell": ("sh",),
@@ -50,18 +56,28 @@ class Bench:
 
     def _tools(self) -> dict[str, Typed]:
         found = (
-            tool(self.sh, command="as in sh; the working folder is always the workspace"),
+            tool(
+                self.sh, ahead=lambda command: self._ahead(_shell(command)), looks=lambda command: not writes(command),
+                command="as in sh; the working folder is always the workspace",
+            ),
             tool(self.read, parallel=True, path="relative to the workspace"),
             tool(self.write, path="relative to the workspace", text="all of it"),
             tool(self.edit, path="", old="text that stands once in the file", new="what takes its place"),
-            tool(self.python, code="what it prints is shown"),
-            tool(self.sql, db="SQLite file", query="one statement", out="CSV file for the rows, if any"),
-        )
+            tool(
+                self.python, ahead=lambda code: self._ahead(_python(code)),
+                looks=lambda code: not _WRITES.search(code), code="what it prints is shown",
+            ),
+            tool(
+                self.sql, ahead=lambda db, query, out="": self._ahead(_sql(db, query, out)),
+                looks=lambda db, query, out="": not out and bool(_SELECTS.match(query)),
+                db="SQLite file", query="one statement", out="CSV file for the rows, if any",
+            ),
+        )  # fmt: skip
         return {each.schema.name: each for each in found}
 
     def sh(self, command: str) -> str:
         """Run a shell command."""
-        return self._run(["sh", "-c", command])
+        return self._run(_shell(command))
 
     def read(self, path: str) -> str:
         """Show a file."""
@@ -86,19 +102,52 @@ class Bench:
 
     def python(self, code: str) -> str:
         """Run Python."""
-        return self._run(interpreter("-c", code))
+        return self._run(_python(code))
 
     def sql(self, db: str, query: str, out: str = "") -> str:
         """Run SQL on a database."""
-        return self._run(interpreter("-I", "-S", "-c", SQL, db, query, out))
+        return self._run(_sql(db, query, out))
 
     def _run(self, argv: Sequence[str]) -> str:
-        if self.budget_s <= 0:
-            raise PolicyError("no time is left for commands: give the final answer")
-        limit_s = min(self.command_s, self.budget_s)
+        limit_s = self._may()
         done = self.workspace.run(argv, limit_s)
         self.budget_s -= done.seconds
         return _told(done, limit_s)
+
+    def _ahead(self, argv: Sequence[str]) -> Ahead:
+        """Run a command on a copy of the workspace, beside others."""
+        limit_s, before = self._may(), self.workspace
+        copy = before.fork()
+        done = copy.run(argv, limit_s)
+
+        def keep() -> None:
+            self._may()
+            self.budget_s -= done.seconds
+            if done.changed:
+                self.workspace = copy
+                before.close()
+            else:
+                copy.close()
+
+        return Ahead(_told(done, limit_s), done.changed, keep, copy.close)
+
+    def _may(self) -> float:
+        """The seconds that a command has. Raises PolicyError where none are left."""
+        if self.budget_s <= 0:
+            raise PolicyError("no time is left for commands: give the final answer")
+        return min(self.command_s, self.budget_s)
+
+
+def _shell(command: str) -> list[str]:
+    return ["sh", "-c", command]
+
+
+def _python(code: str) -> list[str]:
+    return interpreter("-c", code)
+
+
+def _sql(db: str, query: str, out: str) -> list[str]:
+    return interpreter("-I", "-S", "-c", SQL, db, query, out)
 
 
 @cache

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from noria.core.errors import PolicyError, SandboxError
-from noria.core.protocols import Sandbox
-from noria.core.turns import Progress
+from noria.core.files import lay_files, take_files
+from noria.core.protocols import Refilled, Sandbox, Workspace
+from noria.core.turns import Progress, State
 from noria.core.types import Observation, Outcome, Task
 from noria.envs.claw.bench import Bench
 from noria.envs.claw.checks import check, fault_of, progress
@@ -56,6 +58,21 @@ class ClawEpisode(ToolEpisode):
         reward = share if self._pay == "share" else float(done)
         return Outcome(reward, parts, fault_of(items, found))
 
+    def lay(self, folder: Path) -> str:
+        """Write the workspace's files (`core.protocols.Folders`); what is to be done."""
+        lay_files(_whole(self.bench.workspace).files(), folder)
+        return f"{self._task.prompt}\nAll paths are below the folder that you are in."
+
+    def take(self, folder: Path, answer: str) -> None:
+        """The files as they lie there, and the answer.
+
+        Raises:
+            PolicyError: something there is neither file nor link, or it is more than the workspace holds.
+        """
+        _whole(self.bench.workspace).refill(take_files(folder))
+        self.answer = "" if is_torn(answer) else answer
+        self.progress.to(State.TERMINATED)
+
     def spill(self, text: str) -> str:
         """Put a long observation into a file that no check looks at; its path."""
         return self.bench.spill(text)
@@ -69,3 +86,9 @@ class ClawEpisode(ToolEpisode):
     def close(self) -> None:
         """Give the workspace back."""
         self.bench.workspace.close()
+
+
+def _whole(workspace: Workspace) -> Refilled:
+    if not isinstance(workspace, Refilled):
+        raise SandboxError(f"{type(workspace).__name__} does not give its files all at once")
+    return workspace

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_WRITES = re.compile(r">|\btee\b|\bsed\s+-i|\b(cp|mv|rm|mkdir|touch|chmod|ln|patch)\b")
+from noria.bases.shell import writes
+
 _LOOKS = re.compile(r"^\s*(ls|pwd|cat|head|tail|find|grep|wc|file|stat|tree|du|diff|env)\b")
 
 ADVICE: Mapping[str, tuple[str, ...]] = {
@@ -20,6 +21,6 @@ REMEDIES: Mapping[str, str] = {"answer": "run", "write": "look", "run": "look"}
 
 def kind_of_command(command: str) -> str:
     """`look`, `write` or `run`."""
-    if _WRITES.search(command):
+    if writes(command):
         return "write"
     return "look" if _LOOKS.match(command) else "run"

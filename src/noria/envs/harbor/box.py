@@ -6,10 +6,12 @@ import math
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from noria.core.errors import PolicyError, SandboxError
-from noria.core.protocols import ExecResult, Sandbox, Workspace
+from noria.core.files import Entry
+from noria.core.protocols import ExecResult, Refilled, Sandbox, Workspace
 from noria.envs.harbor.admission import Plan
 from noria.envs.harbor.folder import File, Files
 from noria.envs.harbor.places import AGENT, ARTIFACTS, HIDDEN, HOME, LOGS, SOLUTION, TESTS, USER, VERIFIER, inside
@@ -72,10 +74,38 @@ class Box:
             [*_affinity(self._plan.cpus), *words, "bash", "-c", script, "sh", command], timeout_s
         )
 
+    def files(self) -> dict[str, Entry]:
+        """All files and links, by their paths below the root of the task's machine."""
+        found = {}
+        for path, entry in self._whole().files().items():
+            found[path.removeprefix(f"{HIDDEN}/") if path.startswith(f"{HIDDEN}/") else f"{HOME[1:]}/{path}"] = entry
+        return found
+
+    def refill(self, files: Mapping[str, Entry]) -> None:
+        """Replace all files; what lies where a task may have nothing is passed over.
+
+        Raises:
+            PolicyError: they are more than the sandbox holds.
+        """
+        fresh = {}
+        for path, entry in files.items():
+            with suppress(PolicyError):
+                fresh[inside(f"/{path}")] = entry
+        self._whole().refill(fresh)
+
+    def _whole(self) -> Refilled:
+        if not isinstance(self._workspace, Refilled):
+            raise SandboxError(f"{type(self._workspace).__name__} does not give its files all at once")
+        return self._workspace
+
     def clear_for_tests(self) -> None:
-        """Remove what lies where the tests and their rewards will be, whatever it is."""
+        """Remove what lies where the tests and their rewards will be, whatever it is, or in the place of a folder."""
+        workdir = self._plan.image.workdir
+        parts = [] if workdir == "/" else inside(workdir).split("/")
+        above = " ".join(shlex.quote("./" + "/".join(parts[: end + 1])) for end in range(len(parts)))
         self._do(
-            f"cd {HOME} && for d in {HIDDEN} {HIDDEN}{LOGS}; do "
+            f"cd {HOME} && for d in {above}; do [ -d $d ] || {{ rm -f -- $d; mkdir $d; }}; done; "
+            f"for d in {HIDDEN} {HIDDEN}{LOGS}; do "
             "if [ -L $d ] || { [ -e $d ] && [ ! -d $d ]; }; then rm -f -- $d; fi; done; "
             f"rm -rf -- {HIDDEN}{TESTS} {HIDDEN}{SOLUTION} {HIDDEN}{VERIFIER}"
         )

@@ -108,7 +108,7 @@ class MicroSweEpisode:
             "The file may hold nothing else, and no imports."
         )
 
-    def take(self, folder: Path) -> None:
+    def take(self, folder: Path, answer: str) -> None:
         """The file as it lies there; a missing one is empty.
 
         Raises:

@@ -37,7 +37,9 @@ class Desk:
             ended = call.name == SUBMIT and not call.args
             return "" if ended else self.call(call)[:_MAX_LINE_CHARS]
 
-        lines = carried_out(message, do, lambda: ended, f"no call; call a tool, end with {SUBMIT}", _MAX_CALLS)
+        # Whoever answers may be a model somewhere, and an answer depends on nothing but its question.
+        asks = lambda call: call.name == ASK and ASK in self._shown  # noqa: E731
+        lines = carried_out(message, do, lambda: ended, f"no call; call a tool, end with {SUBMIT}", _MAX_CALLS, asks)
         return (lines[:-1] if ended else lines), ended
 
     def call(self, call: Call) -> str:
