@@ -136,6 +136,31 @@ class Code:
         """The names that a piece of code mentions."""
         return {self.text(found) for found in node.walk() if found.kind in self.syntax.names}
 
+    def bound_before(self, node: Node, name: Node) -> bool:
+        """Whether the name that `node` assigns has a value already: a parameter's, or one from above."""
+        if self.syntax.braces:
+            return "declaration" not in node.kind
+        text = self.text(name)
+        scope = self.nodes[node.owner]
+        for other in scope.walk():
+            if other.start >= node.start:
+                return False
+            around = other.parent
+            if other.kind not in self.syntax.names or around is None or around is scope or self.text(other) != text:
+                continue
+            if other.field in {"left", "name", "pattern"} or around.kind in self.syntax.parameters:
+                return True
+        return False
+
+    def asks_null(self, node: Node, *operators: str) -> bool:
+        """Whether an expression compares something with null, by one of `operators` where any are named."""
+        if node.kind not in self.syntax.binaries or len(node.children) != 3:
+            return False
+        left, operator, right = node.children
+        if operators and self.text(operator) not in operators:
+            return False
+        return (right.kind in self.syntax.nulls or left.kind in self.syntax.nulls) and operator.kind != "in"
+
     def is_statement(self, node: Node) -> bool:
         """Whether a node stands in a block by itself."""
         return node.parent is not None and node.parent.kind in self.syntax.blocks

@@ -73,6 +73,7 @@ def inside(code: Code, node: Node, body: Node) -> str | None:
 
     A text of several lines in them would change with its indentation, and a body on the line of its header has none.
     """
+    body = next((part for part in body.parts() if part.kind == "statement_list"), body)
     parts = body.parts()
     own = indent(code, node)
     if own is None or not parts or body.kind not in code.syntax.blocks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -123,7 +124,16 @@ class _Sound:
         if after in seen:
             return False
         seen.add(after)
-        return self._faults(after) <= fine
+        return not self._idle(mutation) and self._faults(after) <= fine
+
+    def _idle(self, mutation: Mutation) -> bool:
+        """Whether the line now assigns something to itself: nobody writes that; `assignment_removed` does as much."""
+        source, first, last = self._code.source, mutation.edits[0], mutation.edits[-1]
+        start, end = source.rfind(b"\n", 0, first.start) + 1, source.find(b"\n", last.end)
+        end = len(source) if end < 0 else end
+        moved = [replace(edit, start=edit.start - start, end=edit.end - start) for edit in mutation.edits]
+        line = apply({self._code.path: source[start:end]}, moved)[self._code.path]
+        return re.fullmatch(rb"\s*([^\n=]+?) = \1;?\s*", line) is not None
 
     def _faults(self, part: bytes) -> int:
         header = b"" if self._code.syntax.braces else b"if 1:\n" if part[:1].isspace() else b""

@@ -21,4 +21,6 @@ def changes(code: Code) -> Iterator[Change]:
 
 def _logs(code: Code, node: Node) -> bool:
     text = code.source[node.start : node.end]
-    return text.startswith((b"log", b"print", b"console.", b"warnings.", b"System.out", b"self.log", b"fmt.Print"))
+    return text.startswith(
+        (b"super();", b"log", b"print", b"console.", b"warnings.", b"System.out", b"self.log", b"fmt.Print")
+    )

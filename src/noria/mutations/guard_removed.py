@@ -11,11 +11,14 @@ LANGUAGES = ("python", "javascript", "typescript", "go", "rust", "java", "c", "c
 
 
 def changes(code: Code) -> Iterator[Change]:
-    """An `if` goes whose body only leaves: returns, raises, breaks or continues."""
+    """An `if` goes whose body only leaves: returns, raises, breaks or continues.
+
+    `null_check_removed` has the tests against null.
+    """
     words = code.syntax
     leaves = words.returns | words.raises | words.breaks | words.continues
     for branch in code.branches():
-        if branch.chained or branch.otherwise is not None:
+        if branch.chained or code.asks_null(branch.condition) or branch.otherwise is not None:
             continue
         whole = statement(code, branch.node) or (branch.node if code.is_statement(branch.node) else None)
         if whole is None or (words.name == "rust" and whole is branch.node):

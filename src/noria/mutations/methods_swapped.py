@@ -33,5 +33,7 @@ def changes(code: Code) -> Iterator[Change]:
 
 
 def _after_name(node: Node) -> int:
-    parameters = node.child("parameters", "declarator")
-    return parameters.start if parameters is not None and parameters.field == "parameters" else node.start
+    while node.child("parameters") is None and (inner := node.child("declarator")) is not None:
+        node = inner
+    parameters = node.child("parameters")
+    return parameters.start if parameters is not None else node.start

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from noria.mutations._code import Change, Code
 from noria.mutations._edits import inside, keep, remove, replace, statement
-from noria.mutations._node import Node
 
 LANGUAGES = ("python", "javascript", "typescript", "go", "java", "c", "cpp")
 SMITH = "RemoveNullCheck"
@@ -16,17 +15,17 @@ def changes(code: Code) -> Iterator[Change]:
     """A test against null goes out of a condition; an `if` that only asks for it goes, or keeps what it guards."""
     words = code.syntax
     for found in code.binaries(*words.conjunctions):
-        if _asks(code, found.left):
+        if code.asks_null(found.left):
             yield keep(code, found.node, found.right)
-        if _asks(code, found.right):
+        if code.asks_null(found.right):
             yield keep(code, found.node, found.left)
     for branch in code.branches():
         whole = statement(code, branch.node) or (branch.node if code.is_statement(branch.node) else None)
         if whole is None or branch.chained or branch.otherwise is not None or branch.node.child("initializer"):
             continue
-        if _asks(code, branch.condition, "is", "==", "==="):
+        if code.asks_null(branch.condition, "is", "==", "==="):
             yield Change(branch.node, (remove(code, whole),))
-        elif _asks(code, branch.condition, "is not", "!=", "!=="):
+        elif code.asks_null(branch.condition, "is not", "!=", "!=="):
             text = inside(code, whole, branch.then)
             if text is not None:
                 yield Change(branch.node, (replace(whole, text),))
@@ -34,13 +33,3 @@ def changes(code: Code) -> Iterator[Change]:
         member = node.parent
         if member is not None and member.kind == "member_expression":
             yield Change(node, (replace(node, "."),))
-
-
-def _asks(code: Code, node: Node, *operators: str) -> bool:
-    """Whether an expression compares something with null, by one of `operators` where any are named."""
-    if node.kind not in code.syntax.binaries or len(node.children) != 3:
-        return False
-    left, operator, right = node.children
-    if operators and code.text(operator) not in operators:
-        return False
-    return (right.kind in code.syntax.nulls or left.kind in code.syntax.nulls) and operator.kind != "in"

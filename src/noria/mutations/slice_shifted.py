@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from noria.mutations._code import Change, Code
@@ -9,6 +10,9 @@ from noria.mutations._edits import replace
 from noria.mutations._node import Node
 
 LANGUAGES = ("python", "javascript", "typescript", "go", "rust", "java", "c", "cpp")
+
+#: Names that count; what else stands in brackets may be a key.
+_COUNTS = re.compile(r"(?:[ijkn]|idx|index|pos|at|start|end|lo|hi|low|high|mid)\d?$")
 
 
 def changes(code: Code) -> Iterator[Change]:
@@ -22,7 +26,9 @@ def changes(code: Code) -> Iterator[Change]:
             continue
         if place.kind == "slice":
             yield from _bounds(code, place)
-        elif not (node.parent is not None and node.field == "left" and words.typed):
+        elif node.parent is not None and node.parent.kind not in words.assignments | words.augmented | {
+            "expression_list"
+        }:
             yield from (Change(node, (replace(place, text),)) for text in _beside(code, place))
     for node in code.of(frozenset({"slice_expression"})):
         yield from _bounds(code, node)
@@ -45,7 +51,8 @@ def _beside(code: Code, place: Node) -> list[str]:
         return ["1"] if text == "0" else [str(int(text) + 1), str(int(text) - 1)]
     if place.kind == "unary_operator" and text[0] == "-" and text[1:].isdigit():
         return [str(int(text) - 1), str(int(text) + 1)]
-    if place.kind in code.syntax.names and (code.syntax.typed or place.parent is None or place.parent.kind == "slice"):
+    sliced = place.parent is not None and place.parent.kind.startswith("slice")
+    if place.kind in code.syntax.names and (sliced or (code.syntax.braces and _COUNTS.match(text))):
         return [f"{text} + 1", f"{text} - 1"]
     if place.kind in code.syntax.binaries and text.endswith((" + 1", " - 1")):
         return [text[:-4]]

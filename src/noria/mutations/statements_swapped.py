@@ -12,6 +12,9 @@ from noria.mutations._node import Node
 LANGUAGES = ("python", "javascript", "typescript", "go", "rust", "java", "c", "cpp")
 SMITH = "ControlShuffleLines"
 
+#: Rows of the longer of the two; more would be a large difference for a small slip.
+MAX_ROWS = 6
+
 
 def changes(code: Code) -> Iterator[Change]:
     """One change per two neighbours in a block of which one assigns, or calls on, a name that the other mentions.
@@ -26,12 +29,23 @@ def changes(code: Code) -> Iterator[Change]:
                 continue
             if code.syntax.braces and "declaration" in one.kind:
                 continue
+            if max(one.last_row - one.row, other.last_row - other.row) >= MAX_ROWS or _first(code, one):
+                continue
             if indent(code, one) is None or indent(code, other) is None:
                 continue
             if {one.kind, other.kind} & (words.functions | words.classes | {"decorated_definition"}):
                 continue
             if _changed(code, one) & code.names(other) or _changed(code, other) & code.names(one):
                 yield swap(code, one, one, other)
+
+
+def _first(code: Code, statement: Node) -> bool:
+    """Whether a name gets its first value here: any other order would only crash."""
+    node = next(iter(statement.parts()), None)
+    left = node.child("left") if node is not None and node.kind in code.syntax.assignments else None
+    if node is None or left is None or left.kind not in code.syntax.names:
+        return False
+    return not code.bound_before(node, left)
 
 
 def _changed(code: Code, statement: Node) -> set[str]:

@@ -36,7 +36,8 @@ def changes(code: Code) -> Iterator[Change]:
         if not sorts:
             continue
         others = list(dict.fromkeys(other for other, sort in reversed(before) if other != name and sort == sorts[-1]))
-        yield from (Change(node, (replace(node, other),)) for other in others[:2])
+        beside = {code.text(part) for part in node.parent.children} if node.parent is not None else set()
+        yield from (Change(node, (replace(node, other),)) for other in others[:2] if other not in beside)
 
 
 def _read(code: Code, node: Node) -> bool:
