@@ -42,9 +42,10 @@ def value(term: str, names: Names) -> Any:
     Raises:
         TermError: it is outside the language, or does not fit the names.
     """
+    code = _compiled(term)
     try:
-        return eval(_compiled(term), {"__builtins__": {}, **_FUNCTIONS, **names})
-    except (LookupError, TypeError, NameError, StopIteration) as fault:
+        return eval(code, {"__builtins__": {}, **_FUNCTIONS, **names})
+    except (LookupError, TypeError, NameError, StopIteration, ValueError) as fault:
         raise TermError(f"{term!r}: {type(fault).__name__} {fault}") from fault
 
 
