@@ -72,6 +72,11 @@ class Guests:
             plan = replace(plan, staged={**plan.staged, **{path: f"g{n}" for n, path in enumerate(self._shown)}})
         self._plan = plan
         self._finish = weakref.finalize(self, _clear, plan.stage, os.getpid())
+        try:
+            self._server(Path(os.devnull)).close()
+        except SandboxError as fault:
+            self.close()
+            raise _jail.refused(str(fault)) from fault
 
     def run(
         self,
