@@ -202,7 +202,7 @@ def test_nothing_is_left_of_a_process_that_was_killed(tmp_path: Path) -> None:
         print("begins", flush=True)
         script = "import time; time.sleep(4715)"
         guests.run({"work/a": Entry(b"x")}, ["/usr/bin/env", "python3", "-c", script], {"PATH": "/usr/bin:/bin"},
-                   ["/workspace/work"], ("127.0.0.1", 9), Path(sys.argv[1]) / "door", 600.0, threading.Event())
+                   ["/workspace/work"], ("127.0.0.1", 8099), Path(sys.argv[1]) / "door", 600.0, threading.Event())
     """
     words = [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as host:

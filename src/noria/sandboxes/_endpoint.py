@@ -102,6 +102,7 @@ def to_path(path: str) -> socket.socket:
 
 
 def main() -> None:
+    os.dup2(1, 2)
     path, port, *rest = sys.argv[1:]
     at = rest.index("--")
     folders, command = rest[:at], rest[at + 1 :]
@@ -119,7 +120,6 @@ def main() -> None:
     os.waitpid(first, 0)
     listener.close()
     os.chdir(folders[0])
-    os.dup2(1, 2)
     try:
         os.execvp(command[0], command)
     except OSError as fault:
