@@ -51,7 +51,7 @@ def acted(state: State, action: Action, args: Args, seed: int) -> Answer:
                     changes.append(Change(effect.op, path, value(effect.value, {**names, "it": it})))
     after = patched(state, changes)
     said = filled(action.says, {**after, **args, "was": state, "new": new})
-    return Answer(said or _EMPTY, tuple(changes))
+    return Answer(said.strip() or _EMPTY, tuple(changes))
 
 
 def _unused(table: str, state: State) -> str:
