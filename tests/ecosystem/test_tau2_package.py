@@ -115,8 +115,8 @@ def test_a_change_that_nobody_wanted_fails_and_a_fork_has_its_own_database() -> 
     with opened("tau2", "process", ['domains=["retail"]']) as made:
         task = next(t for t in made.tasks("heldout", 114, 0) if any("cancel" in m for m in made.reference(t)))
         episode = made.open(task)
-        *before, last = made.reference(task)
-        for message in before:
+        messages = made.reference(task)
+        for message in messages[:-3]:  # the last three only end the conversation
             episode.act(message)
         other = episode.fork()
         address = "<address1>1 A St</address1><address2></address2><city>X</city><state>CA</state>"
@@ -125,7 +125,7 @@ def test_a_change_that_nobody_wanted_fails_and_a_fork_has_its_own_database() -> 
         wrong = f'<call name="modify_user_address"><user_id>{user}</user_id>{address}</call>'
         other.act(wrong)
         assert other.grade().reward == 0.0 and "database" in other.grade().reason
-        episode.act(last)
+        assert any(episode.act(message).done for message in messages[-3:])
         assert episode.grade().reward == 1.0
 
 
