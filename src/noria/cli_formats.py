@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # every command would wait for it
     from noria.envs.harbor.admission import Admission
 
 FORMATS = ("harbor",)
+#: Forms that tasks of the world swe alone have: rows in a file.
+ROWS = ("swe-bench", "swe-smith")
 
 Format = Annotated[str, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -90,7 +92,11 @@ def export_tasks(
     """Write tasks of a world as folders that other harnesses run.
 
     Example: noria tasks export harbor --env microswe --n 100 --out folders/
+    Example: noria tasks export swe-bench --env swe --set path=swe --n 100 --out rows.jsonl
     """
+    if env == "swe":
+        _export_swe(format_, out, n, seed, split, options or [], as_json)
+        return
     from noria.envs.harbor.folder import write_folder
     from noria.envs.harbor.packing import folder_of
 
@@ -101,6 +107,28 @@ def export_tasks(
     for task in tasks:
         write_folder(folder_of(task, packer(task)), out / task.id)
     print(json.dumps({"tasks": len(tasks), "folder": str(out)}) if as_json else f"{len(tasks)} tasks in {out}")
+
+
+def _export_swe(format_: str, out: Path, n: int, seed: int, split: str, options: list[str], as_json: bool) -> None:
+    """Tasks of a dataset of the factory: as folders, or as rows of a file."""
+    from noria.envs.swe.world import Swe
+    from noria.factory.writers import harbor, swe_bench, swe_smith
+
+    known = (*FORMATS, *ROWS)
+    if format_ not in known:
+        raise UserError(f"FORMAT must be one of {', '.join(known)}: got {format_!r}{registry.nearest(format_, known)}")
+    with cli_worlds.opened("swe", options=options) as world:
+        tasks = cli_worlds.draw(world, split, n, seed)
+        assert isinstance(world, Swe)
+        records = [world.found(task) for task in tasks]
+        dataset = world.dataset
+    if format_ in ROWS:
+        write = swe_bench.row if format_ == "swe-bench" else swe_smith.row
+        out.write_text("".join(json.dumps(write(dataset, each)) + "\n" for each in records), encoding="utf-8")
+    else:
+        for each in records:
+            harbor.write(dataset, each, out)
+    print(json.dumps({"tasks": len(tasks), "out": str(out)}) if as_json else f"{len(tasks)} tasks in {out}")
 
 
 def packer_of(env: str) -> Packer:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from noria.core.code import Edit, Mutation
+from noria.envs.swe.records import COMBINED, TOGETHER
 from noria.factory.repository import Coverage, Prepared
-from noria.mutations import propose, targets
+from noria.mutations import combine, propose, targets
 
 #: Mutations of one file at most.
 PER_FILE = 400
@@ -27,8 +28,13 @@ class Candidate:
     operator: str
     target: str
     complexity: int
-    edits: tuple[Edit, ...]
+    mutations: tuple[Mutation, ...]
     tests: tuple[str, ...] | None
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """All edits, of the sound tree."""
+        return tuple(edit for mutation in self.mutations for edit in mutation.edits)
 
     def key(self, tree: str) -> str:
         """The same for the same change of the same tree."""
@@ -64,6 +70,25 @@ def candidates(
     yield from _in_turn(queues, random.Random(f"{seed}/{prepared.repo.name}/candidates"))
 
 
+def combinations(proven: Sequence[Candidate], seed: int, limit: int) -> list[Candidate]:
+    """Up to `limit` pairs of proven bugs, of one file or else of one folder; those of one repository."""
+    by_mutation = {candidate.mutations[0]: candidate for candidate in proven}
+    pairs: dict[tuple[Mutation, ...], None] = {}
+    for across in (False, True):
+        found = combine(list(by_mutation), seed, size=2, limit=limit - len(pairs), across=across) if limit else []
+        pairs.update(dict.fromkeys(found))
+    out: list[Candidate] = []
+    for pair in list(pairs)[:limit]:
+        parts = [by_mutation[mutation] for mutation in pair]
+        known = [part.tests for part in parts if part.tests is not None]
+        tests = tuple(dict.fromkeys(test for each in known for test in each)) if len(known) == len(parts) else None
+        names = TOGETHER.join(sorted({part.target for part in parts}))
+        out.append(
+            Candidate(parts[0].repo, COMBINED, names, sum(part.complexity for part in parts), tuple(pair), tests)
+        )
+    return out
+
+
 def _candidate(prepared: Prepared, mutation: Mutation, by_line: Mapping[int, frozenset[str]] | None) -> Candidate:
     target = mutation.target
     tests: set[str] = set()
@@ -74,7 +99,7 @@ def _candidate(prepared: Prepared, mutation: Mutation, by_line: Mapping[int, fro
             tests |= (by_line or {}).get(line, frozenset())
     sound = [test for test in prepared.repo.tests if test in tests] if prepared.coverage is not None else []
     return Candidate(
-        prepared.repo.name, mutation.operator, f"{target.path}:{target.name}", target.complexity, mutation.edits,
+        prepared.repo.name, mutation.operator, f"{target.path}:{target.name}", target.complexity, (mutation,),
         tuple(sound) or None,
     )  # fmt: skip
 

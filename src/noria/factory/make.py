@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from noria.core.lock import hold
 from noria.core.protocols import Sandbox
 from noria.core.seeds import derive
 from noria.envs.swe.records import DATASET, FORMAT, TASKS, Repo, SweTask
-from noria.factory.bugs import Candidate, candidates
+from noria.factory.bugs import Candidate, candidates, combinations
 from noria.factory.curation import Curation, read_evaluation
 from noria.factory.journal import Journal
 from noria.factory.layers import Store
@@ -38,7 +39,10 @@ TRIES, FAULTS = 2, 20
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be made. `per_target`: tasks of one function at most; `repeats`: runs that must say the same."""
+    """What is to be made. `per_target`: tasks of one function at most; `repeats`: runs that must say the same.
+
+    `combined`: share of the tasks that put two proven bugs together.
+    """
 
     sources: tuple[str, ...]
     out: Path
@@ -49,6 +53,7 @@ class Plan:
     workers: int = 2
     repeats: int = 3
     per_target: int = 3
+    combined: float = 0.15
     evaluation: tuple[Path, ...] = ()
 
 
@@ -87,7 +92,7 @@ def make(plan: Plan, sandbox: Sandbox, advance: Callable[[int, str], None] = lam
     """
     plan.out.mkdir(parents=True, exist_ok=True)
     settings = {"seed": plan.seed, "operators": list(plan.operators), "repeats": plan.repeats,
-                "per_target": plan.per_target}  # fmt: skip
+                "per_target": plan.per_target, "combined": plan.combined}  # fmt: skip
     with hold(plan.out / "lock", "--out"), ExitStack() as stack:
         Store(plan.out).sweep()
         journal = Journal(plan.out, settings)
@@ -135,7 +140,8 @@ def _tasks(
     by_name = {site.prepared.repo.name: site for site in sites}
     tasks: list[SweTask] = []
     waiting: deque[tuple[Candidate, str, Future[Verdict] | None]] = deque()
-    stream = _in_turn(plan, sites)
+    proven: dict[str, list[Candidate]] = defaultdict(list)
+    stream = _stream(plan, sites, proven, tasks)
     faults = 0
     with ThreadPoolExecutor(plan.workers, thread_name_prefix="noria-proof") as pool:
         try:
@@ -168,6 +174,8 @@ def _tasks(
                     tally.fresh += 1
                 task = _settled(candidate, journal.known[key], curation, tally)
                 if task is not None:
+                    if len(candidate.mutations) == 1:
+                        proven[candidate.repo].append(candidate)
                     tasks.append(task)
                     tally.fresh_kept += future is not None
                 advance(len(tasks), candidate.repo)
@@ -176,6 +184,24 @@ def _tasks(
                 if future is not None:
                     future.cancel()
     return tasks
+
+
+def _stream(
+    plan: Plan, sites: Sequence[_Site], proven: Mapping[str, list[Candidate]], tasks: Sequence[SweTask]
+) -> Iterator[Candidate]:
+    """Single bugs until their share is reached, then pairs of those that were proven, then single ones again."""
+    singles = _in_turn(plan, sites)
+    wanted = plan.count - round(plan.combined * plan.count)
+    for candidate in singles:
+        yield candidate
+        if len(tasks) >= wanted:
+            break
+    pairs = {
+        repo: combinations(list(found), derive(plan.seed, repo, "pairs"), 4 * (plan.count - wanted))
+        for repo, found in sorted(proven.items())
+    }
+    yield from (pair for turn in zip_longest(*pairs.values()) for pair in turn if pair is not None)
+    yield from singles
 
 
 def _in_turn(plan: Plan, sites: Sequence[_Site]) -> Iterator[Candidate]:

@@ -10,15 +10,15 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from noria.core import registry
 from noria.core.errors import NoriaError, SandboxError, UserError
-from noria.core.protocols import Layered, Sandbox, Shape, Shaping
+from noria.core.protocols import Layered, Sandbox, Shape, Shaping, Workspace
 from noria.envs.swe.records import REPOS, Repo
-from noria.envs.swe.trial import Bench, Run, argv
+from noria.envs.swe.trial import Bench, Run, argv, shape
 from noria.factory.layers import Store, Unfit, copy_tree
 from noria.factory.origins import debian, folder, git, npm, pypi
 from noria.factory.origins.base import Fetched, Origin, Unfetched
@@ -184,24 +184,43 @@ def _inside(step: Step, above: Path, tree: Path, layout: Layout, sandbox: Sandbo
 
 def _checked(repo: Repo, out: Path, language: Language, sandbox: Sandbox) -> Prepared:
     """Run the suite on the tree as it is. Raises Refused: too few tests say the same each time."""
-    with opened(repo, out, language, sandbox) as bench:
-        runs: list[Run] = []
-        try:
-            for _ in range(RUNS):
+    try:
+        with opened(repo, out, language, sandbox) as bench:
+            space = bench.sandbox.workspace({})
+            runs = [bench.run(space, None)]
+            _look_at(runs[0], space, repo)
+            repo = replace(repo, built=_built(space, language, Store(out)))
+        with opened(repo, out, language, sandbox) as bench:
+            for _ in range(RUNS - 1):
                 space = bench.sandbox.workspace({})
                 runs.append(bench.run(space, None))
                 _look_at(runs[-1], space, repo)
             tests, notes = _sound(runs)
             coverage = bench.coverage(bench.sandbox.workspace({}))
-        except SandboxError as fault:
-            raise Refused(f"the sandbox failed: {fault}") from fault
-    suite_s = statistics.median(run.result.seconds for run in runs)
-    sound = Repo(repo.name, repo.source, repo.revision, repo.layout, repo.deps, repo.tree, tests, round(suite_s, 3))
+    except SandboxError as fault:
+        raise Refused(f"the sandbox failed: {fault}") from fault
+    suite_s = statistics.median(run.result.seconds for run in runs[1:])
+    sound = replace(repo, tests=tests, suite_s=round(suite_s, 3))
     _record(sound, out, coverage)
     return Prepared(sound, language, coverage, notes)
 
 
-def _look_at(run: Run, space: object, repo: Repo) -> None:
+def _built(space: Workspace, language: Language, store: Store) -> str:
+    """The layer of what the first run has compiled; "" where there is nothing."""
+    assert isinstance(space, Layered)
+    left = {path: change for path, change in space.changes().items() if path.startswith(language.built)}
+    if not language.built or not left:
+        return ""
+    with store.building() as place:
+        for path, change in left.items():
+            if change is not None:
+                (place / path).parent.mkdir(parents=True, exist_ok=True)
+                (place / path).write_bytes(change[0])
+                (place / path).chmod(change[1])
+        return store.keep(place, {"kind": "built"})
+
+
+def _look_at(run: Run, space: Workspace, repo: Repo) -> None:
     if run.cut:
         raise Refused(f"its tests do not end: {run.cut}")
     if not run.status:
@@ -243,16 +262,11 @@ def opened(repo: Repo, out: Path, language: Language, sandbox: Sandbox) -> Itera
     """The bench of a repository, over a sandbox in its shape. Raises UserError: the sandbox shows no layers."""
     if not isinstance(sandbox, Shaping):
         raise UserError("[sandbox] type must be one that shows layers: use bwrap")
-    shaped = sandbox.shaped(Shape(layers=_layers(repo, out), hidden=repo.layout.hidden))
+    shaped = sandbox.shaped(shape(Store(out).root, repo, True))
     try:
         yield Bench(shaped, language, repo.layout)
     finally:
         shaped.close()
-
-
-def _layers(repo: Repo, out: Path) -> tuple[tuple[str, str], ...]:
-    root = Store(out).root
-    return ((WORKSPACE, str(root / repo.tree)), (DEPS, str(root / repo.deps)))
 
 
 def _record(repo: Repo, out: Path, coverage: Coverage | None) -> None:

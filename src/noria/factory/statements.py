@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 #: Words in a row that a statement and a change may not share.
-RUN = 6
+RUN = 8
 #: Failures that are shown, and characters of each.
 SHOWN, WIDTH = 3, 240
 _WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\"[^\"\n]*\"|'[^'\n]*'|[^\s\w]")

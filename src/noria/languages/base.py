@@ -78,6 +78,10 @@ class Language(Protocol):
     suffixes: tuple[str, ...]
     #: names of files and folders that a build or a test run leaves and no task may show; `*` as in a shell
     caches: tuple[str, ...]
+    #: folders below the root where a run leaves what it has compiled, with `/` at the end: those of the first run on a
+    #: sound tree lie under every later run of tests, but never where a policy works. Files of layers have one time
+    #: of change in the past, and files with a bug a later one. () = nothing worth keeping
+    built: tuple[str, ...]
 
     def missing(self) -> str | None:
         """Which program is not on this machine and how to get it; None where all is there."""

@@ -49,6 +49,8 @@ class Python:
     suffixes = (".py",)
     caches = ("__pycache__", "*.pyc", ".pytest_cache", ".mypy_cache", ".ruff_cache", "*.egg-info", ".hypothesis")
 
+    built = (".noria-pyc/",)
+
     def missing(self) -> str | None:
         """Tests run under the interpreter that runs this."""
         return None if find_spec("pip") is not None else "pip is missing: run `python -m ensurepip`"
@@ -156,7 +158,8 @@ class Python:
         else:
             files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
         words = (f"{DEPS}/bin/python", f"{DEPS}/_pytest_runner.py", f"{report}/report.jsonl", json.dumps(options))
-        env = (("PATH", f"{DEPS}/bin:/usr/local/bin:/usr/bin:/bin"), ("PYTHONHASHSEED", "0"), ("TZ", "UTC"))
+        env = (("PATH", f"{DEPS}/bin:/usr/local/bin:/usr/bin:/bin"), ("PYTHONHASHSEED", "0"), ("TZ", "UTC"),
+               ("PYTHONPYCACHEPREFIX", f"{WORKSPACE}/{self.built[0]}"), ("PYTHONDONTWRITEBYTECODE", ""))  # fmt: skip
         return Step((*words, *files), SUITE_S * (4 if trace else 1), env)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from noria.core.errors import PolicyError
 from noria.sandboxes._base import GONE, Base
@@ -51,6 +52,23 @@ class LayeredWorkspace(MemoryWorkspace):
         self._check()
         self._drop(clean(path))
 
+    def files(self) -> Mapping[str, Entry]:
+        """All files and links, those of the layers included."""
+        self._check()
+        whole = {**self._base.entries(), **self._entries}
+        return {path: replace(entry, mode=entry.mode & 0o777) for path, entry in whole.items() if entry != GONE}
+
+    def refill(self, files: Mapping[str, Entry]) -> None:
+        """Replace all files. Raises PolicyError when a path is refused or the disk has no room; all stays then."""
+        old = self._entries
+        super().refill(files)
+        base = self._base.entries()
+        kept = {path: entry for path, entry in self._entries.items() if not _same(entry, base.get(path))}
+        for path, entry in kept.items():  # what was not touched stays as old as it was
+            if path in old and _same(entry, old[path]):
+                kept[path] = old[path]
+        self._entries = {**kept, **{path: GONE for path in base if path not in files}}
+
     def fork(self) -> LayeredWorkspace:
         """An independent copy."""
         self._check()
@@ -66,3 +84,7 @@ class LayeredWorkspace(MemoryWorkspace):
         self._entries.pop(path, None)
         if path in self._base:
             self._entries[path] = GONE
+
+
+def _same(one: Entry, other: Entry | None) -> bool:
+    return other is not None and (one.data, one.link) == (other.data, other.link)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from noria.core.errors import PolicyError, SandboxError
 from noria.core.files import lay_files, take_files
-from noria.core.protocols import Layered, Refilled, Workspace
+from noria.core.protocols import Layered, Refilled, Sandbox, Workspace
 from noria.core.turns import Progress, State
 from noria.core.types import Observation, Outcome
 from noria.envs.swe.grading import grade, taken
@@ -24,14 +24,23 @@ MOST_CALLS = 16
 class Start:
     """What every episode of a task begins with. `files`: path -> content over the layers, None = not there."""
 
-    def __init__(self, task: SweTask, repo: Repo, bench: Bench, broken: Mapping[str, bytes], hidden: tuple[str, ...]):
-        self.task, self.repo, self.bench, self.broken = task, repo, bench, broken
+    def __init__(
+        self,
+        task: SweTask,
+        repo: Repo,
+        bench: Bench,
+        desk: Sandbox,
+        broken: Mapping[str, bytes],
+        hidden: tuple[str, ...],
+    ) -> None:
+        """`bench` runs the tests, `desk` is where a policy works."""
+        self.task, self.repo, self.bench, self.desk, self.broken = task, repo, bench, desk, broken
         self.files: dict[str, bytes | None] = {**broken, **dict.fromkeys(hidden)}
 
     def workspace(self) -> Workspace:
         """A fresh one. Raises SandboxError: it does not fit into the sandbox."""
         try:
-            space = self.bench.sandbox.workspace(
+            space = self.desk.workspace(
                 {path: data.decode("utf-8", "surrogateescape") for path, data in self.broken.items()}
             )
         except PolicyError as fault:

@@ -19,6 +19,8 @@ from noria.core.errors import UserError
 from noria.languages.base import Layout
 
 FORMAT = 1
+#: Operator of a task with several bugs at once, and what stands between their targets.
+COMBINED, TOGETHER = "combined", " + "
 DATASET, TASKS, REPOS, LAYERS = "dataset.json", "tasks.jsonl", "repos", "layers"
 
 
@@ -27,7 +29,7 @@ class Repo:
     """A repository that was found sound.
 
     source      what was asked for, as `pypi:toolz`; `revision` is the digest or commit of what was got
-    deps, tree  digests of its layers
+    deps, tree  digests of its layers; `built` is that of what its build leaves, "" = nothing
     tests       ids of those that passed in every run of the tree as it is, in order
     suite_s     seconds of a run of all of them, the median
     """
@@ -40,6 +42,7 @@ class Repo:
     tree: str
     tests: tuple[str, ...]
     suite_s: float
+    built: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

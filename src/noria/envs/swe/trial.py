@@ -5,10 +5,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from noria.core.errors import SandboxError
 from noria.core.protocols import ExecResult, Layered, Sandbox, Shape, Workspace
-from noria.envs.swe.records import Dataset, Repo
+from noria.envs.swe.records import Repo
 from noria.languages.base import DEPS, WORKSPACE, Covering, Language, Layout, Status, Step, Telling
 
 #: Start of the folders that reports go to.
@@ -36,10 +37,15 @@ class Run:
         return f"{slow[0]} ran longer than its limit" if slow else ""
 
 
-def shape(dataset: Dataset, repo: Repo, memory_mb: int = 0, disk_mb: int = 0) -> Shape:
-    """The sandbox of a repository."""
-    layers = ((WORKSPACE, str(dataset.layer(repo.tree))), (DEPS, str(dataset.layer(repo.deps))))
-    return Shape((), memory_mb, disk_mb, layers, repo.layout.hidden)
+def shape(layers: Path, repo: Repo, built: bool) -> Shape:
+    """The sandbox of a repository: for tests with what a build leaves, for a policy without: that would show the fix.
+
+    `layers` is the folder of the dataset's layers.
+    """
+    shown = [(WORKSPACE, str(layers / repo.tree)), (DEPS, str(layers / repo.deps))]
+    if built and repo.built:
+        shown.insert(1, (WORKSPACE, str(layers / repo.built)))
+    return Shape(layers=tuple(shown), hidden=repo.layout.hidden)
 
 
 class Bench:

@@ -23,7 +23,7 @@ from noria.core.protocols import Policy, Sandbox, Shaping
 from noria.core.types import Message, Split, Task
 from noria.envs.swe import solving
 from noria.envs.swe.episode import Start, SweEpisode
-from noria.envs.swe.records import Dataset, Repo, SweTask
+from noria.envs.swe.records import LAYERS, TOGETHER, Dataset, Repo, SweTask
 from noria.envs.swe.tools import schemas
 from noria.envs.swe.trial import Bench, shape
 from noria.tokens.calls import Call
@@ -102,7 +102,7 @@ class Swe:
         }
         held = {self._split_of(task) for task in self._tasks.values()}
         self.splits = tuple(split for split in Swe.splits if split in held)
-        self._benches: OrderedDict[str, Bench] = OrderedDict()
+        self._benches: OrderedDict[str, tuple[Bench, Sandbox]] = OrderedDict()
         self._lock = threading.Lock()
 
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
@@ -167,8 +167,9 @@ class Swe:
         """Stop the sandboxes of repositories; the one it was built with belongs to whoever made it."""
         with self._lock:
             benches, self._benches = list(self._benches.values()), OrderedDict()
-        for bench in benches:
+        for bench, desk in benches:
             bench.sandbox.close()
+            desk.close()
 
     def _script(self, task: Task, strategy: str) -> list[str]:
         record = self.found(task)
@@ -183,18 +184,20 @@ class Swe:
         except (OSError, ValueError) as fault:
             raise SandboxError(f"the layers of {repo.name} are not whole: {fault}") from fault
         hidden = hidden_tests(record, repo) if self.config.tests == "hidden" else ()
-        return Start(record, repo, self._bench(repo), broken, hidden)
+        bench, desk = self._bench(repo)
+        return Start(record, repo, bench, desk, broken, hidden)
 
-    def _bench(self, repo: Repo) -> Bench:
-        """The bench of a repository; the one that was not used for longest makes room."""
+    def _bench(self, repo: Repo) -> tuple[Bench, Sandbox]:
+        """Where tests of a repository run, and where a policy works; what was not used for longest makes room."""
         if not isinstance(self._sandbox, Shaping):
             got = "none" if self._sandbox is None else type(self._sandbox).__name__
             raise UserError(f'[sandbox] type must be one that shows layers: got {got} - use "bwrap"')
         with self._lock:
             if repo.name not in self._benches:
                 language = registry.resolve("languages", repo.layout.language).build()
-                sandbox = self._sandbox.shaped(shape(self.dataset, repo))
-                self._benches[repo.name] = Bench(sandbox, language, repo.layout)
+                layers = self.dataset.root / LAYERS
+                tests, desk = (self._sandbox.shaped(shape(layers, repo, built)) for built in (True, False))
+                self._benches[repo.name] = (Bench(tests, language, repo.layout), desk)
             self._benches.move_to_end(repo.name)
             if len(self._benches) > self.config.open_repos:
                 self._benches.popitem(last=False)
@@ -206,10 +209,13 @@ class Swe:
         return Task(record.id, NAME, SYSTEM, record.statement, schemas(), data, split)
 
     def _split_of(self, record: SweTask) -> Split:
-        """By function, so that no two bugs of one stand in different splits."""
-        text = f"{NAME}/{record.repo}/{record.target}"
-        share = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") / 2**32
-        return "heldout" if share < self.config.heldout else "train"
+        """By function, so that no bug of one that is held out is trained on; of several bugs one decides."""
+        for target in record.target.split(TOGETHER):
+            text = f"{NAME}/{record.repo}/{target}"
+            share = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") / 2**32
+            if share < self.config.heldout:
+                return "heldout"
+        return "train"
 
 
 def hidden_tests(record: SweTask, repo: Repo) -> tuple[str, ...]:

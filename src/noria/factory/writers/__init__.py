@@ -1,0 +1,1 @@
+"""Forms in which others read a dataset; one file per form."""

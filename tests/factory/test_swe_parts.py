@@ -1,0 +1,230 @@
+"""Parts of the factory: statements, curation, layers, origins, and what Python repositories tell."""
+
+from __future__ import annotations
+
+import io
+import random
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+from small_repos import lay, shapes
+
+from noria.core.errors import UserError
+from noria.factory.curation import Curation, read_evaluation
+from noria.factory.journal import Journal
+from noria.factory.layers import Store, Unfit, copy_tree, digest_of
+from noria.factory.origins import debian, folder, git, npm, pypi
+from noria.factory.origins.base import Unfetched
+from noria.factory.statements import leaks, state
+from noria.languages.base import Unusable
+from noria.languages.python import build
+
+PATCH = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-    return a - b\n+    return max(a, b) + total - offset\n"
+
+
+def test_a_statement_speaks_of_failures_and_not_of_the_change() -> None:
+    said = {
+        "tests/t.py::test_take_last[3]": "assert 3 == 4\n +  where 3 = take(<object at 0x7f00>)",
+        "t::TestAdd::test_b": "",
+    }
+    found = {state("pkg", said, 7, PATCH, random.Random(seed)).style for seed in range(20)}
+    assert found == {"report", "terse", "ticket", "question"}
+    for seed in range(8):
+        text = state("pkg", said, 7, PATCH, random.Random(seed)).text
+        assert "pkg" in text and "take last" in text and "assert 3 == 4" in text and "0x7f" not in text
+    assert state("pkg", said, 7, PATCH, random.Random(1)) == state("pkg", said, 7, PATCH, random.Random(1))
+
+
+def test_a_statement_that_would_show_the_fix_is_not_used() -> None:
+    assert leaks("it should be max(a, b) + total", PATCH) and not leaks("it should be max(a, b)", PATCH)
+    said = {"t.py::test_x": "return max(a, b) + total - offset"}
+    for seed in range(8):
+        found = state("pkg", said, 1, PATCH, random.Random(seed))
+        assert found.style == "bare" and "max(" not in found.text
+
+
+def test_duplicates_and_crowds_are_refused() -> None:
+    plain = PATCH.replace("@@ -1 +1 @@\n", "")
+    curation = Curation(10, per_target=2, evaluation=[f"{plain}\nwords of a task that is held out for evaluation"])
+    assert curation.refuse("r", "f", PATCH, "words of a task that is held out for evaluation") == (
+        "like a task of an evaluation set"
+    )
+    other = PATCH.replace("max(a, b)", "min(left, right) * scale").replace("a - b", "left / right")
+    assert curation.refuse("r", "f", other, "one text") == ""
+    assert curation.refuse("r", "g", other, "one text") == "exact duplicate"
+    assert curation.refuse("r", "g", other + " ", "one text") == "near duplicate"
+    third = other.replace("scale", "sum(x for x in values if x) ** power").replace("left", "first(second)")
+    assert curation.refuse("r", "f", third, "something else entirely about another thing") == ""
+    assert curation.crowded("r", "f") and curation.refuse("r", "f", "z", "y") == "enough bugs in this function"
+
+
+def test_evaluation_sets_must_be_text(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\n\ntwo\n")
+    assert read_evaluation([tmp_path / "a"]) == ["one", "two"]
+    with pytest.raises(UserError, match="--decontaminate must name text files"):
+        read_evaluation([tmp_path / "b"])
+
+
+def test_a_torn_line_of_a_journal_is_dropped(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, {"seed": 1})
+    journal.note("a", {"reason": "x"})
+    journal.close()
+    with (tmp_path / "journal.jsonl").open("a") as file:
+        file.write('{"key": "b", "rea')
+    journal = Journal(tmp_path, {"seed": 1})
+    assert set(journal.known) == {"a"}
+    journal.note("b", {"reason": "y"})
+    journal.close()
+    assert set(Journal(tmp_path, {"seed": 1}).known) == {"a", "b"}
+
+
+def test_trees_leave_out_histories_caches_and_links_that_lead_out(tmp_path: Path) -> None:
+    root = tmp_path / "repo"
+    shapes(root)
+    lay(root, {".git/HEAD": "x", "node_modules/x.js": "x", "run.sh": "#!/bin/sh\n"})
+    (root / "run.sh").chmod(0o700)
+    (root / "inner").symlink_to("shapes/areas.py")
+    (root / "outer").symlink_to("/etc/passwd")
+    (root / "upper").symlink_to("../secret")
+    lay(tmp_path, {"secret": "s"})
+    copy_tree(root, tmp_path / "copy", ("__pycache__",))
+    names = sorted(path.relative_to(tmp_path / "copy").as_posix() for path in (tmp_path / "copy").rglob("*"))
+    assert names == [
+        "inner",
+        "run.sh",
+        "shapes",
+        "shapes/__init__.py",
+        "shapes/areas.py",
+        "tests",
+        "tests/test_areas.py",
+    ]
+    assert (tmp_path / "copy" / "run.sh").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_tree_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("noria.factory.layers.MOST_FILES", 2)
+    with pytest.raises(Unfit, match="too large"):
+        copy_tree(Path(shapes(tmp_path / "repo")), tmp_path / "copy", ())
+
+
+def test_a_layer_is_stored_once_under_its_digest(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    digests = []
+    for _ in range(2):
+        with store.building() as place:
+            lay(place, {"a/b.txt": "b", "c.txt": "c"})
+            digests.append(store.keep(place, {"kind": "source"}))
+    assert digests[0] == digests[1] == digest_of(store.root / digests[0])[0]
+    assert sorted(path.name for path in store.root.iterdir()) == [digests[0], f"{digests[0]}.json"]
+    (store.root / digests[0] / "c.txt").chmod(0o755)
+    assert digest_of(store.root / digests[0])[0] != digests[0]
+
+
+def test_the_layout_of_a_repository(tmp_path: Path) -> None:
+    root = tmp_path / "repo"
+    shapes(root)
+    lay(root, {"pyproject.toml": '[project]\nname = "Shapes.Of"\nversion = "1.2"\ndependencies = ["attrs>=20"]\n',
+               "tests/conftest.py": "import yaml\n", "setup.py": "", "docs/x.py": ""})  # fmt: skip
+    found = build().detect(root)
+    assert found is not None
+    assert found.name == "Shapes.Of" and found.sources == ("shapes/__init__.py", "shapes/areas.py")
+    assert found.tests == ("tests/conftest.py", "tests/test_areas.py")
+    assert found.settings == ("pyproject.toml", "setup.py") and found.needs == ("pytest", "attrs>=20", "PyYAML")
+    python = build()
+    steering = (
+        "conftest.py",
+        "tests/data.txt",
+        "json.py",
+        "pytest/__init__.py",
+        "setup.cfg",
+        "x.pth",
+        "shapes/conftest.py",
+    )
+    assert [path for path in steering if not python.steers(found, path)] == []
+    assert not any(
+        python.steers(found, path) for path in ("shapes/areas.py", "shapes/new.py", "README.md", "data.json")
+    )
+
+
+def test_repositories_without_tests_or_of_the_runner_are_unusable(tmp_path: Path) -> None:
+    assert build().detect(Path(lay(tmp_path / "c", {"main.c": ""}))) is None
+    with pytest.raises(Unusable, match="no tests"):
+        build().detect(Path(lay(tmp_path / "a", {"a.py": ""})))
+    with pytest.raises(Unusable, match="no sources"):
+        build().detect(Path(lay(tmp_path / "b", {"tests/test_a.py": ""})))
+    with pytest.raises(Unusable, match="part of the test runner"):
+        build().detect(Path(lay(tmp_path / "d", {"pluggy/__init__.py": "", "tests/test_a.py": ""})))
+
+
+def test_code_that_reaches_for_the_runner_is_named() -> None:
+    assert build().tampers("x = 1\n", "import sys\nsys.modules['_pytest.runner']\n") == "_pytest, sys.modules"
+    assert build().tampers("import importlib\n", "import importlib\nx = 2\n") == ""
+
+
+def test_a_commit_is_taken_without_its_history(tmp_path: Path) -> None:
+    root = tmp_path / "repo"
+    shapes(root)
+    words = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "one"]):
+        subprocess.run([*words, *command], check=True)
+    (root / "shapes" / "areas.py").write_text("later\n")
+    (tmp_path / "into").mkdir()
+    assert git.build().claims(str(root)) and not git.build().claims(str(tmp_path))
+    found = git.build().fetch(str(root), tmp_path / "into")
+    assert found.name == "repo" and len(found.revision) == 40
+    assert "later" not in (found.folder / "shapes" / "areas.py").read_text() and not (found.folder / ".git").exists()
+    with pytest.raises(Unfetched, match="cannot begin with a dash"):
+        git.build().fetch("git+--upload-pack=x", tmp_path / "into")
+
+
+def test_an_archive_is_unpacked_and_cannot_lead_out(tmp_path: Path) -> None:
+    for name, inner in (("sound-1.0.tar.gz", "sound-1.0/a.py"), ("unsound-1.0.tar.gz", "../a.py")):
+        with tarfile.open(tmp_path / name, "w:gz") as archive:
+            about = tarfile.TarInfo(inner)
+            about.size = 1
+            archive.addfile(about, io.BytesIO(b"1"))
+        (tmp_path / name[:3]).mkdir()
+    found = pypi.build().fetch(str(tmp_path / "sound-1.0.tar.gz"), tmp_path / "sou")
+    assert found.name == "sound" and (found.folder / "a.py").read_text() == "1" and found.revision.startswith("sha256:")
+    with pytest.raises(Unfetched, match="cannot be unpacked"):
+        pypi.build().fetch(str(tmp_path / "unsound-1.0.tar.gz"), tmp_path / "uns")
+
+
+def test_an_index_of_this_machine_gives_the_newest_sdist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "simple" / "sound"
+    page.mkdir(parents=True)
+    for version in ("1.9", "1.10", "2.0rc1"):
+        with tarfile.open(page / f"sound-{version}.tar.gz", "w:gz") as archive:
+            about = tarfile.TarInfo(f"sound-{version}/VERSION")
+            about.size = len(version)
+            archive.addfile(about, io.BytesIO(version.encode()))
+    links = [f'<a href="sound-{version}.tar.gz">x</a>' for version in ("1.9", "1.10", "2.0rc1")]
+    (page / "index.html").write_text("\n".join([*links, '<a href="sound-3-py3-none-any.whl">x</a>']))
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "simple").as_uri())
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", (tmp_path / "other").as_uri())
+    for source, version in (("pypi:Sound", "1.10"), ("pypi:sound==2.0rc1", "2.0rc1")):
+        into = tmp_path / version
+        into.mkdir()
+        assert (pypi.build().fetch(source, into).folder / "VERSION").read_text() == version
+    with pytest.raises(Unfetched, match="no sdist"):
+        pypi.build().fetch("pypi:sound==9", tmp_path / "1.10")
+    with pytest.raises(Unfetched, match="NAME or NAME==VERSION"):
+        pypi.build().fetch("pypi:--index-url=x", tmp_path / "1.10")
+
+
+def test_a_debian_source_comes_without_its_packaging(tmp_path: Path) -> None:
+    root = lay(tmp_path / "x-1.0", {"debian/control": "Source: x\n", "debian/changelog": "x (1.0-2) unstable\n",
+                                    "debian/patches/fix.patch": "p", "x.c": "c"})  # fmt: skip
+    (tmp_path / "into").mkdir()
+    assert debian.build().claims(root) and debian.build().claims("debian:any")
+    found = debian.build().fetch(f"debian:{root}", tmp_path / "into")
+    assert (found.name, found.revision) == ("x", "1.0-2")
+    assert [path.name for path in found.folder.iterdir()] == ["x.c"]
+
+
+def test_names_of_packages_are_no_options(tmp_path: Path) -> None:
+    assert npm.build().claims("npm:minimist") and not folder.build().claims("minimist")
+    with pytest.raises(Unfetched, match="NAME or NAME@VERSION"):
+        npm.build().fetch("npm:--registry=x", tmp_path)
