@@ -140,6 +140,8 @@ class Code:
         """Whether the name that `node` assigns has a value already: a parameter's, or one from above."""
         if self.syntax.braces:
             return "declaration" not in node.kind
+        if node.owner < 0:
+            return False
         text = self.text(name)
         scope = self.nodes[node.owner]
         for other in scope.walk():

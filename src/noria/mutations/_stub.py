@@ -22,7 +22,8 @@ def stub(language: str, path: str, source: bytes, target: Target) -> Mutation:
     if at is None or body is None or target.kind == "class" or not body.parts():
         raise UserError(f"target must be a function with a body in {path}: got {target.name!r} - take one of targets()")
     if code.syntax.braces:
-        parts = [child for child in body.children if child.named]
+        whole = body.first("statement_list") or body
+        parts = [child for child in whole.children if child.named]
         start, end = (parts[0].start, parts[-1].end) if parts else (body.start + 1, body.end - 1)
         piece = start, end, code.syntax.stub
     else:

@@ -25,7 +25,8 @@ def changes(code: Code) -> Iterator[Change]:
     words = code.syntax
     true, false = words.booleans
     for node in code.of(frozenset({"true", "false", "boolean_literal"})):
-        if node.named and not code.in_message(node) and not _endless(node, words.whiles):
+        defaults = node.parent is not None and node.parent.kind in words.defaults
+        if node.named and not defaults and not code.in_message(node) and not _endless(node, words.whiles):
             yield Change(node, (replace(node, false if code.text(node) == true else true),))
     for branch in code.branches():
         condition = branch.condition

@@ -11,7 +11,9 @@ LANGUAGES = ("python", "javascript", "typescript", "go", "rust", "java", "c", "c
 
 
 def changes(code: Code) -> Iterator[Change]:
-    """`a and b` becomes `a`, and `b`; so does `a or b`."""
+    """`a and b` becomes `a`, and `b`; so does `a or b`. Tests against null are `null_check_removed`'s."""
     for found in code.binaries(*code.syntax.conjunctions):
-        yield keep(code, found.node, found.left)
-        yield keep(code, found.node, found.right)
+        if not code.asks_null(found.right):
+            yield keep(code, found.node, found.left)
+        if not code.asks_null(found.left):
+            yield keep(code, found.node, found.right)

@@ -18,6 +18,8 @@ def changes(code: Code) -> Iterator[Change]:
         text = code.text(node)
         if node.field in {"subscript", "index"} or code.in_message(node) or _indexes(node):
             continue  # `slice_shifted` has those
+        if node.parent is not None and node.parent.kind in code.syntax.defaults:
+            continue  # `default_changed` has those
         if text.isascii() and text.isdigit() and (text == "0" or text[0] != "0") and len(text) < 10:
             yield Change(node, (replace(node, str(int(text) + 1)),))
             if int(text) > 0:
