@@ -83,6 +83,8 @@ class Shape:
     layers      (place inside, folder of this machine), the last on top: those at "/workspace" are the files that each
                 workspace starts with, any other is seen at its place, read-only
     hidden      absolute paths of folders that are seen empty inside
+    warm        a folder inside, and modules in it that are loaded before the first command (`Layered.warm`); what they
+                do there is trusted
     """
 
     links: tuple[tuple[str, str], ...] = ()
@@ -90,6 +92,7 @@ class Shape:
     disk_mb: int = 0
     layers: tuple[tuple[str, str], ...] = ()
     hidden: tuple[str, ...] = ()
+    warm: tuple[str, ...] = ()
 
 
 @runtime_checkable
@@ -97,10 +100,12 @@ class Layered(Protocol):
     """A workspace over layers: `changes` tells what has become of their files, and `remove` takes one away.
 
     `changes`: path -> (bytes, permission bits), None where a file of the layers is gone; links are left out.
+    `warm` is `run` for a Python program, `argv[0]`, that starts with the modules of `Shape.warm` loaded.
     """
 
     def changes(self) -> Mapping[str, tuple[bytes, int] | None]: ...
     def remove(self, path: str) -> None: ...
+    def warm(self, argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> ExecResult: ...
 
 
 @runtime_checkable

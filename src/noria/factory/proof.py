@@ -33,7 +33,11 @@ class Verdict:
 
 
 class _Cut(Exception):
-    """A run said nothing of what was asked."""
+    """A run said nothing of what was asked; it took `seconds`."""
+
+    def __init__(self, why: str, seconds: float) -> None:
+        super().__init__(why)
+        self.seconds = seconds
 
 
 class Prover:
@@ -65,7 +69,7 @@ class Prover:
                 seconds += again.result.seconds
                 sure &= set(self._failing(again, failing))
         except _Cut as fault:
-            return Verdict(str(fault), seconds=seconds)
+            return Verdict(str(fault), seconds=round(seconds + fault.seconds, 3))
         if not sure:
             return Verdict("no test fails each time", seconds=seconds)
         fail_to_pass = tuple(test for test in failing if test in sure)
@@ -82,7 +86,8 @@ class Prover:
         finally:
             space.close()
         if run.cut:
-            raise _Cut("a test does not end" if run.result.timed_out or "longer" in run.cut else "the run was killed")
+            endless = run.result.timed_out or "longer" in run.cut
+            raise _Cut("a test does not end" if endless else "the run was killed", run.result.seconds)
         return run
 
     def _failing(self, run: Run, asked: tuple[str, ...]) -> tuple[str, ...]:

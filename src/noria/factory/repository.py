@@ -22,7 +22,7 @@ from noria.envs.swe.trial import Bench, Run, argv, shape
 from noria.factory.layers import Store, Unfit, copy_tree
 from noria.factory.origins import debian, folder, git, npm, pypi
 from noria.factory.origins.base import Fetched, Origin, Unfetched
-from noria.languages.base import DEPS, WORKSPACE, Language, Layout, Step, Unusable
+from noria.languages.base import DEPS, SLOWEST, WORKSPACE, Language, Layout, Step, Unusable, Warm
 
 #: Times that a step which may fail by chance is done at most.
 TRIES = 2
@@ -30,6 +30,8 @@ TRIES = 2
 RUNS = 3
 #: Share of the tests that must pass in all runs.
 LEAST_SOUND = 0.5
+#: Seconds that a test may take afterwards: so many times what the slowest took, and so many at least.
+SLOWER_TEST, LEAST_TEST_S = 8.0, 2.0
 _OUTSIDE = ("Read-only file system", "Permission denied: '/")
 Coverage = Mapping[str, Mapping[str, frozenset[int]]]
 T = TypeVar("T")
@@ -185,7 +187,7 @@ def _inside(step: Step, above: Path, tree: Path, layout: Layout, sandbox: Sandbo
 def _checked(repo: Repo, out: Path, language: Language, sandbox: Sandbox) -> Prepared:
     """Run the suite on the tree as it is. Raises Refused: too few tests say the same each time."""
     try:
-        with opened(repo, out, language, sandbox) as bench:
+        with opened(repo, out, language, sandbox, warm=False) as bench:  # as a task is graded; the others as it is made
             space = bench.sandbox.workspace({})
             runs = [bench.run(space, None)]
             _look_at(runs[0], space, repo)
@@ -200,7 +202,10 @@ def _checked(repo: Repo, out: Path, language: Language, sandbox: Sandbox) -> Pre
     except SandboxError as fault:
         raise Refused(f"the sandbox failed: {fault}") from fault
     suite_s = statistics.median(run.result.seconds for run in runs[1:])
-    sound = replace(repo, tests=tests, suite_s=round(suite_s, 3))
+    slowest = max((seconds for run in runs for seconds in run.seconds.values()), default=0.0)
+    facts = {**dict(repo.layout.facts), SLOWEST: f"{max(LEAST_TEST_S, SLOWER_TEST * slowest):.1f}"}
+    layout = replace(repo.layout, facts=tuple(sorted(facts.items())))
+    sound = replace(repo, tests=tests, suite_s=round(suite_s, 3), layout=layout)
     _record(sound, out, coverage)
     return Prepared(sound, language, coverage, notes)
 
@@ -258,13 +263,18 @@ def _sound(runs: Sequence[Run]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 @contextmanager
-def opened(repo: Repo, out: Path, language: Language, sandbox: Sandbox) -> Iterator[Bench]:
-    """The bench of a repository, over a sandbox in its shape. Raises UserError: the sandbox shows no layers."""
+def opened(repo: Repo, out: Path, language: Language, sandbox: Sandbox, warm: bool = True) -> Iterator[Bench]:
+    """The bench of a repository, over a sandbox in its shape; `warm` where the language can be.
+
+    Raises:
+        UserError: the sandbox shows no layers.
+    """
     if not isinstance(sandbox, Shaping):
         raise UserError("[sandbox] type must be one that shows layers: use bwrap")
-    shaped = sandbox.shaped(shape(Store(out).root, repo, True))
+    loaded = language.warm if warm and isinstance(language, Warm) else ()
+    shaped = sandbox.shaped(shape(Store(out).root, repo, True, loaded))
     try:
-        yield Bench(shaped, language, repo.layout)
+        yield Bench(shaped, language, repo.layout, warm)
     finally:
         shaped.close()
 

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 SITE = Path("site")
+#: Hundreds of modules of which a run of tests loads none.
+SELDOM = re.compile(r"/pygments/(lexers|styles)/")
 
 
 def main() -> None:
@@ -40,7 +42,9 @@ def main() -> None:
     shutil.copyfile(Path(__file__).with_name("_pytest_runner.py"), "_pytest_runner.py")
     # Unchecked: nothing in a layer changes, whatever the times of its files say.
     unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    compileall.compile_dir("site", quiet=2, invalidation_mode=unchecked, stripdir="site", prependdir="/deps/site")
+    compileall.compile_dir(
+        "site", quiet=2, invalidation_mode=unchecked, stripdir="site", prependdir="/deps/site", rx=SELDOM
+    )
     for folder, _, names in os.walk("."):
         os.chmod(folder, 0o755)
         for name in names:

@@ -17,6 +17,8 @@ from noria.core.protocols import ExecResult
 
 WORKSPACE, DEPS = "/workspace", "/deps"
 
+#: Fact of a layout whose tests have run: seconds of processor time that a test may take, far more than any took.
+SLOWEST = "test_s"
 #: How one test ended. "error": it, or what it stands in, could not be run.
 Status = Literal["pass", "fail", "error", "skip"]
 
@@ -150,4 +152,16 @@ class Wary(Protocol):
 
     def tampers(self, before: str, after: str) -> str:
         """Words of a changed source that reach for the runner and stood not in the one before, "" where none do."""
+        ...
+
+
+@runtime_checkable
+class Warm(Protocol):
+    """A language of Python whose runs can start with the runner loaded: three or four times as fast for a few tests."""
+
+    #: a folder inside, and modules in it (`core.protocols.Shape.warm`)
+    warm: tuple[str, ...]
+
+    def warmed(self, layout: Layout, step: Step) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """The Python program and arguments, and the variables, with which a step of `command` is run so."""
         ...

@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from noria.core.protocols import ExecResult
 from noria.languages import _python_names
-from noria.languages.base import DEPS, WORKSPACE, Layout, Status, Step, Unusable
+from noria.languages.base import DEPS, SLOWEST, WORKSPACE, Layout, Status, Step, Unusable
 
 #: Folders that are neither sources nor tests, anywhere, and those at the root alone.
 _ASIDE = frozenset({".git", ".hg", ".tox", ".nox", ".venv", "venv", "node_modules", "__pycache__"})
@@ -38,6 +38,14 @@ _REACHING = re.compile(
     r"__import__|importlib|exec\(|eval\(|inspect\.\w*frame\w*|builtins|__builtins__|PYTEST_CURRENT_TEST|"
     r"faulthandler|signal\.\w+|sys\.argv)"
 )
+#: Modules of pytest that every run needs.
+_PARTS = (
+    "assertion.rewrite", "cacheprovider", "capture", "compat", "config", "debugging", "doctest", "faulthandler",
+    "fixtures", "freeze_support", "helpconfig", "junitxml", "legacypath", "logging", "main", "mark", "monkeypatch",
+    "pastebin", "python", "python_api", "raises", "recwarn", "reports", "runner", "setuponly", "setupplan", "skipping",
+    "stepwise", "subtests", "terminal", "terminalprogress", "threadexception", "tmpdir", "unittest",
+    "unraisableexception", "warnings",
+)  # fmt: skip
 _STATUSES = frozenset(get_args(Status))
 SUITE_S, TEST_S = 300.0, 20.0
 
@@ -50,6 +58,7 @@ class Python:
     caches = ("__pycache__", "*.pyc", ".pytest_cache", ".mypy_cache", ".ruff_cache", "*.egg-info", ".hypothesis")
 
     built = (".noria-pyc/",)
+    warm = (f"{DEPS}/site", "pytest", *(f"_pytest.{name}" for name in _PARTS))
 
     def missing(self) -> str | None:
         """Tests run under the interpreter that runs this."""
@@ -112,6 +121,11 @@ class Python:
         """pytest over the test files, or those that hold the chosen tests."""
         return self._run(layout, tests, report, None)
 
+    def warmed(self, layout: Layout, step: Step) -> tuple[tuple[str, ...], Mapping[str, str]]:
+        """See `Warm`."""
+        path = ":".join([*json.loads(layout.fact("path", "[]")), f"{DEPS}/site"])
+        return step.argv[1:], {**dict(step.env), "PYTHONPATH": path, "PYTHONNOUSERSITE": "1"}
+
     def coverage(self, layout: Layout, report: str) -> Step:
         """The same with lines traced; slower by a factor of 3 to 10."""
         return self._run(layout, None, report, [f"{WORKSPACE}/{path}" for path in layout.sources])
@@ -151,7 +165,7 @@ class Python:
         return found
 
     def _run(self, layout: Layout, tests: Sequence[str] | None, report: str, trace: list[str] | None) -> Step:
-        limit_s = TEST_S * (4 if trace else 1)
+        limit_s = float(layout.fact(SLOWEST, str(TEST_S))) * (20 if trace else 1)
         options = {"limit_s": limit_s, "chosen": list(tests) if tests is not None else None, "trace": trace}
         if tests is None:
             files = [path for path in layout.tests if _collected(path)]

@@ -32,6 +32,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from _child import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, detach, limit, prctl  # type: ignore[import-not-found]
 from _layers import CHANGED_NS, EVEN, Layers  # type: ignore[import-not-found]
 from _testrun import Tally, reporter, run_tests, warm  # type: ignore[import-not-found]
+from _warm import become, preload  # type: ignore[import-not-found]
 
 #: What ordinary code imports: loaded before the first request, so that a forked child finds it loaded.
 PRELOADED = (
@@ -231,6 +232,8 @@ class Server:
                 detach(())
                 limit(self._config, timeout_s, False)
                 os.chdir(self._root)
+                if header.get("warm"):
+                    become(argv, {**self._environment(), **header["env"]})
                 os.execvpe(argv[0], argv, self._environment())
             except (OSError, ValueError) as fault:
                 os.write(2, f"{argv[0]}: {fault}\n".encode())
@@ -378,17 +381,22 @@ def main() -> None:
     # Python's own handler would make process 1 listen to code inside; a default action it never hears.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # The code under test finds neither this folder nor the runner among its modules.
-    del sys.path[0], sys.modules["_testrun"], sys.modules["_child"], sys.modules["_layers"]
+    del sys.path[0]
+    for name in ("_testrun", "_child", "_layers", "_warm"):
+        del sys.modules[name]
     for name in PRELOADED:
         importlib.import_module(name)
     warm()
+    config = json.loads(sys.argv[1])
+    if config.get("warm"):
+        preload(config["warm"][0], config["warm"][1:])
     gc.collect()
     gc.freeze()  # a collection in a child then touches, and so copies, fewer pages
     if os.getpid() == 1:
         prctl(PR_SET_DUMPABLE, 0)
     else:
         prctl(PR_SET_CHILD_SUBREAPER, 1)
-    Server(json.loads(sys.argv[1]), requests, replies).serve()
+    Server(config, requests, replies).serve()
 
 
 if __name__ == "__main__":

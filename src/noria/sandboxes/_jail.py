@@ -22,7 +22,7 @@ from noria.sandboxes._client import SCRIPTS
 #: Where the server's scripts lie inside.
 INSIDE = "/opt/noria"
 ROOT = "/workspace"
-SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py")
+SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py", "_warm.py")
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = {
     "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000:agent:/tmp:/bin/sh\n",

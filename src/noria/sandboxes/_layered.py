@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from noria.core.errors import PolicyError
+from noria.core.protocols import ExecResult
 from noria.sandboxes._base import GONE, Base
 from noria.sandboxes._client import Entry, Pool
 from noria.sandboxes._workspace import MemoryWorkspace, clean, put
@@ -35,6 +36,10 @@ class LayeredWorkspace(MemoryWorkspace):
         self._entries.pop(place, None)
         put(self._entries, place, Entry(text.encode("utf-8", "surrogateescape"), old.mode & 0o777 if old else 0o644),
             self._disk_mb)  # fmt: skip
+
+    def warm(self, argv: Sequence[str], env: Mapping[str, str], timeout_s: float) -> ExecResult:
+        """See `Layered`."""
+        return self._do(argv, timeout_s, {"warm": True, "env": dict(env)})
 
     def changes(self) -> Mapping[str, tuple[bytes, int] | None]:
         """See `Layered`."""

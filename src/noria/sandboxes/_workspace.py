@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from noria.core.errors import PolicyError
 from noria.core.protocols import ExecResult, TestReport
@@ -100,11 +101,14 @@ class MemoryWorkspace:
         When the files that it left are too many or too large to carry, the workspace stays as it was and
         `killed` is "disk". Raises PolicyError for an empty command, SandboxError when the sandbox failed.
         """
+        return self._do(argv, timeout_s, {})
+
+    def _do(self, argv: Sequence[str], timeout_s: float, how: Mapping[str, Any]) -> ExecResult:
         self._check()
         if not argv or not argv[0] or any("\0" in word for word in argv):
             raise PolicyError("a command needs a program's name and words without NUL")
         entries, payload = pack(self._entries)
-        header = {"op": "run", "entries": entries, "argv": list(argv), "timeout_s": timeout_s}
+        header = {"op": "run", "entries": entries, "argv": list(argv), "timeout_s": timeout_s, **how}
         reply, body = self._pool.ask(header, payload, timeout_s)
         killed = "" if reply["kept"] else "disk"
         if reply["kept"]:

@@ -67,7 +67,7 @@ class BwrapSandbox:
         self._base = Base(folders) if folders else None
         above = _cgroup.usable(f"{label}{os.getpid()}-{next(_numbers)}")
         _sweep(label, above)
-        self._pool = Pool(partial(_server, config, plan, above, links, self._base), config.servers)
+        self._pool = Pool(partial(_server, config, plan, above, links, self._base, shape.warm), config.servers)
         self._finish = weakref.finalize(self, _clear, self._pool, plan.stage, os.getpid())
         try:
             self._pool.warm()
@@ -113,6 +113,7 @@ def _server(
     above: tuple[Path, ...],
     links: tuple[tuple[str, str], ...],
     base: Base | None,
+    warm: tuple[str, ...],
 ) -> Server:
     cage = None
     if above:
@@ -130,6 +131,7 @@ def _server(
         "disk_mb": config.disk_mb,
         "output_kb": config.output_kb,
         "limit_address_space": cage is None,
+        "warm": list(warm),
     }
     python = os.path.realpath(sys.executable)
     command = [python, "-s", "-S", "-B", "-P", f"{_jail.INSIDE}/_forkserver.py", json.dumps(settings)]

@@ -125,7 +125,7 @@ def run_words(config: Config, name: str) -> list[str]:
     words += ["--runtime", config.runtime] if config.runtime else []
     words += ["--tmpfs", f"{_ROOT}:{size}", "--tmpfs", f"/tmp:{size}", "--workdir", _ROOT]
     words += ["--env", "HOME=/tmp", "--env", "PYTHONHASHSEED=0", "--entrypoint", "python3"]
-    for script in ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py"):
+    for script in ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py", "_warm.py"):
         words += ["--volume", f"{Path(SCRIPTS, script)}:{_INSIDE}/{script}:ro"]
     return [*words, config.image, "-s", "-S", "-B", "-P", f"{_INSIDE}/_forkserver.py", json.dumps(settings)]
 

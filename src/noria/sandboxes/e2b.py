@@ -33,7 +33,7 @@ from noria.sandboxes._client import SCRIPTS, Pool, Server, ServerDied
 from noria.sandboxes._workspace import MemoryWorkspace, run_test, table
 
 _FAULTS = (e2b.SandboxException, httpx.HTTPError, ConnectError, OSError)
-_SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py", "_relay.py")
+_SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py", "_warm.py", "_relay.py")
 #: What a request may take beyond its own limit, over a network.
 _GRACE_S = 30.0
 #: Between two requests for a sandbox that a full server refused; doubled each time, and spread so that clients part.

@@ -10,10 +10,12 @@ from pathlib import Path
 from noria.core.errors import SandboxError
 from noria.core.protocols import ExecResult, Layered, Sandbox, Shape, Workspace
 from noria.envs.swe.records import Repo
-from noria.languages.base import DEPS, WORKSPACE, Covering, Language, Layout, Status, Step, Telling
+from noria.languages.base import DEPS, WORKSPACE, Covering, Language, Layout, Status, Step, Telling, Warm
 
 #: Start of the folders that reports go to.
 PLACE = ".noria-"
+#: A file that makes a folder be there.
+_MARK = ".here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,7 @@ class Run:
         return f"{slow[0]} ran longer than its limit" if slow else ""
 
 
-def shape(layers: Path, repo: Repo, built: bool) -> Shape:
+def shape(layers: Path, repo: Repo, built: bool, warm: tuple[str, ...] = ()) -> Shape:
     """The sandbox of a repository: for tests with what a build leaves, for a policy without: that would show the fix.
 
     `layers` is the folder of the dataset's layers.
@@ -45,14 +47,19 @@ def shape(layers: Path, repo: Repo, built: bool) -> Shape:
     shown = [(WORKSPACE, str(layers / repo.tree)), (DEPS, str(layers / repo.deps))]
     if built and repo.built:
         shown.insert(1, (WORKSPACE, str(layers / repo.built)))
-    return Shape(layers=tuple(shown), hidden=repo.layout.hidden)
+    return Shape(layers=tuple(shown), hidden=repo.layout.hidden, warm=warm)
 
 
 class Bench:
-    """Tests of one repository. `sandbox` is in its shape. Thread-safe as far as the sandbox is."""
+    """Tests of one repository. `sandbox` is in its shape. Thread-safe as far as the sandbox is.
 
-    def __init__(self, sandbox: Sandbox, language: Language, layout: Layout) -> None:
+    `warm`: runs start with the runner loaded, where the language can; the sandbox's shape must say so too. The layers'
+    files are then in the memory of the process, so nothing that a policy wrote is run like that.
+    """
+
+    def __init__(self, sandbox: Sandbox, language: Language, layout: Layout, warm: bool = False) -> None:
         self.sandbox, self.language, self.layout = sandbox, language, layout
+        self._warm = language if warm and isinstance(language, Warm) else None
 
     def run(self, workspace: Workspace, tests: Sequence[str] | None, timeout_s: float | None = None) -> Run:
         """Run these tests, or all. The workspace is as before afterwards, but for what the tests wrote.
@@ -73,14 +80,19 @@ class Bench:
 
     def _do(self, workspace: Workspace, step: Step, place: str, timeout_s: float | None) -> Run:
         limit_s = min(step.timeout_s, timeout_s or step.timeout_s)
-        result = workspace.run(argv(step, f"mkdir -p {place} && "), limit_s)
         if not isinstance(workspace, Layered):
             raise SandboxError("the sandbox does not show layers")
+        if self._warm is None:
+            result = workspace.run(argv(step, f"mkdir -p {place} && "), limit_s)
+        else:
+            workspace.write(f"{place}/{_MARK}", "")
+            program, env = self._warm.warmed(self.layout, step)
+            result = workspace.warm(program, env, limit_s)
         reports: dict[str, bytes] = {}
         for path, change in workspace.changes().items():
             if path.startswith(f"{place}/"):
                 workspace.remove(path)
-                if change is not None:
+                if change is not None and not path.endswith(f"/{_MARK}"):
                     reports[path.removeprefix(f"{place}/")] = change[0]
         teller = self.language if isinstance(self.language, Telling) else None
         return Run(
