@@ -37,6 +37,18 @@ def test_a_statement_speaks_of_failures_and_not_of_the_change() -> None:
     assert state("pkg", said, 7, PATCH, random.Random(1)) == state("pkg", said, 7, PATCH, random.Random(1))
 
 
+def test_a_failure_without_a_message_is_shown_by_its_test(tmp_path: Path) -> None:
+    shapes(tmp_path)
+    layout = build().detect(tmp_path)
+    assert layout is not None
+    read = lambda path: (tmp_path / path).read_text()  # noqa: E731
+    quoted = build().quote(layout, "tests/test_areas.py::TestSum::test_total[1]", read)
+    assert quoted == "def test_total(self):\n    assert Sum().add(2).add(3).total == 5"
+    assert build().quote(layout, "tests/test_areas.py::test_gone", read) == ""
+    found = state("pkg", {"t::test_a": "assert False"}, 1, PATCH, random.Random(0), lambda test: quoted)
+    assert found.style == "example" and quoted in found.text and "assert False" not in found.text
+
+
 def test_a_statement_that_would_show_the_fix_is_not_used() -> None:
     assert leaks("it should be max(a, b) + total", PATCH) and not leaks("it should be max(a, b)", PATCH)
     said = {"t.py::test_x": "return max(a, b) + total - offset"}

@@ -8,6 +8,8 @@ import json
 import os
 import shutil
 import stat
+import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,7 +42,7 @@ class Unfit(NoriaError):
 
 
 class Store:
-    """The layers of a dataset. Other processes may read them, one at a time writes."""
+    """The layers of a dataset. Other processes may read them, one at a time writes, with several threads."""
 
     def __init__(self, out: Path) -> None:
         self.root = out / LAYERS
@@ -49,9 +51,7 @@ class Store:
     @contextmanager
     def building(self) -> Iterator[Path]:
         """An empty folder for a layer; what is not kept goes away."""
-        place = self.root / f".partial-{os.getpid()}"
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
+        place = Path(tempfile.mkdtemp(prefix=".partial-", dir=self.root))
         try:
             yield place
         finally:
@@ -63,11 +63,15 @@ class Store:
         digest, size = digest_of(folder)
         place = self.root / digest
         if not place.is_dir():
-            os.replace(folder, place)
+            try:
+                os.replace(folder, place)
+            except OSError:
+                if not place.is_dir():  # else another thread has made the same
+                    raise
         about = self.root / f"{digest}.json"
         if not about.is_file():
             text = json.dumps({"digest": digest, "bytes": size, **sheet}, indent=1)
-            partial = about.with_suffix(".partial")
+            partial = Path(f"{about}.partial-{threading.get_ident()}")
             partial.write_text(text + "\n", encoding="utf-8")
             os.replace(partial, about)
         return digest

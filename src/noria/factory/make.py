@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,9 @@ from noria.factory.curation import Curation, read_evaluation
 from noria.factory.journal import Journal
 from noria.factory.layers import Store
 from noria.factory.proof import Prover, Verdict
-from noria.factory.repository import Prepared, Refused, opened, prepare
+from noria.factory.repository import Names, Prepared, Refused, opened, prepare
 from noria.factory.statements import state
+from noria.languages.base import Quoting
 
 REPORT = "report.json"
 #: Times that a candidate is tried where the sandbox fails, and such failures in a row that end the making.
@@ -113,14 +115,19 @@ def _sites(
     plan: Plan, sandbox: Sandbox, tally: Tally, stack: ExitStack, advance: Callable[[int, str], None]
 ) -> list[_Site]:
     sites: list[_Site] = []
-    for source in dict.fromkeys(plan.sources):
-        advance(0, source)
+    names = Names(plan.out)
+    with ThreadPoolExecutor(plan.workers, thread_name_prefix="noria-source") as pool:
+        sources = list(dict.fromkeys(plan.sources))
+        futures = [pool.submit(_prepared, source, plan, sandbox, names, advance) for source in sources]
         try:
-            prepared = prepare(source, plan.out, sandbox, plan.languages)
-        except Refused as fault:
-            tally.sources[source] = str(fault)
+            found = [(source, future.result()) for source, future in zip(sources, futures, strict=True)]
+        finally:
+            for future in futures:
+                future.cancel()
+    for source, prepared in found:
+        tally.sources[source] = prepared if isinstance(prepared, str) else ""
+        if isinstance(prepared, str):
             continue
-        tally.sources[source] = ""
         if prepared.notes:
             tally.notes[source] = list(prepared.notes)
         bench = stack.enter_context(opened(prepared.repo, plan.out, prepared.language, sandbox))
@@ -130,6 +137,17 @@ def _sites(
         why = "; ".join(f"{source}: {reason}" for source, reason in tally.sources.items())
         raise UserError(f"SOURCE must name a repository that tasks can be made of: got {why} - name another")
     return sites
+
+
+def _prepared(
+    source: str, plan: Plan, sandbox: Sandbox, names: Names, advance: Callable[[int, str], None]
+) -> Prepared | str:
+    """A source that can be used, or why it cannot."""
+    advance(0, source)
+    try:
+        return prepare(source, plan.out, sandbox, names, plan.languages)
+    except Refused as fault:
+        return str(fault)
 
 
 def _tasks(
@@ -250,12 +268,21 @@ def _task(site: _Site, candidate: Candidate, verdict: Verdict, seed: int) -> Swe
     patch = diff(apply(sound, candidate.edits), sound)
     passing = len(repo.tests) - len(verdict.fail_to_pass) - len(verdict.unsure)
     key = candidate.key(repo.tree)
-    statement = state(repo.layout.name, verdict.said or {}, passing, patch, random.Random(f"{seed}/{key}/statement"))
+    language = site.prepared.language
+    read = partial(_text, site.tree)
+    statement = state(
+        repo.layout.name, verdict.said or {}, passing, patch, random.Random(f"{seed}/{key}/statement"),
+        (lambda test: language.quote(repo.layout, test, read)) if isinstance(language, Quoting) else lambda test: "",
+    )  # fmt: skip
     return SweTask(
         f"{repo.name}-{key}", repo.name, repo.layout.language, candidate.operator, candidate.target,
         candidate.complexity, candidate.edits, patch, statement.text, statement.style, verdict.fail_to_pass,
         verdict.unsure, {"seed": seed, "tree": repo.tree, "deps": repo.deps},
     )  # fmt: skip
+
+
+def _text(tree: Path, path: str) -> str:
+    return (tree / path).read_text(encoding="utf-8", errors="replace")
 
 
 def _settled(candidate: Candidate, line: dict[str, Any], curation: Curation, tally: Tally) -> SweTask | None:

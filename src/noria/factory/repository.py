@@ -7,6 +7,7 @@ import shutil
 import statistics
 import subprocess
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,7 +52,24 @@ class Prepared:
     notes: tuple[str, ...] = ()
 
 
-def prepare(source: str, out: Path, sandbox: Sandbox, languages: Sequence[str] = ()) -> Prepared:
+class Names:
+    """Names of repositories, each given once: those of a dataset, and those given out. Thread-safe."""
+
+    def __init__(self, out: Path) -> None:
+        self._taken = {path.stem for path in (out / REPOS).glob("*.json")}
+        self._lock = threading.Lock()
+
+    def free(self, name: str) -> str:
+        """This name, or one like it that nobody has."""
+        base = "".join(sign if sign.isalnum() or sign in "._-" else "-" for sign in name).strip(".-") or "repository"
+        with self._lock:
+            free = [base, *(f"{base}-{number}" for number in range(2, len(self._taken) + 3))]
+            found = next(each for each in free if each not in self._taken)
+            self._taken.add(found)
+            return found
+
+
+def prepare(source: str, out: Path, sandbox: Sandbox, names: Names, languages: Sequence[str] = ()) -> Prepared:
     """Fetch, lay out, install and check one source; what an earlier call has finished is taken from `out`.
 
     Raises:
@@ -72,8 +90,9 @@ def prepare(source: str, out: Path, sandbox: Sandbox, languages: Sequence[str] =
             raise Refused(str(fault)) from fault
     deps = _retried(lambda: _installed(store, language, layout, tree, sandbox))
     revision = fetched.revision or f"tree:{tree}"
-    name = _free_name(out, fetched.name, source)
-    return _checked(Repo(name, source, revision, layout, deps, tree, (), 0.0), out, language, sandbox)
+    return _checked(
+        Repo(names.free(fetched.name), source, revision, layout, deps, tree, (), 0.0), out, language, sandbox
+    )
 
 
 def _recorded(source: str, out: Path) -> Prepared | None:
@@ -293,14 +312,6 @@ def _record(repo: Repo, out: Path, coverage: Coverage | None) -> None:
 def _read_lines(path: Path) -> Coverage:
     plain = json.loads(path.read_text(encoding="utf-8"))
     return {test: {file: frozenset(lines) for file, lines in by.items()} for test, by in plain.items()}
-
-
-def _free_name(out: Path, name: str, source: str) -> str:
-    """A name that no other source of the dataset has."""
-    base = "".join(sign if sign.isalnum() or sign in "._-" else "-" for sign in name).strip(".-") or "repository"
-    taken = {path.stem for path in (out / REPOS).glob("*.json")}
-    free = [base, *(f"{base}-{number}" for number in range(2, len(taken) + 3))]
-    return next(each for each in free if each not in taken)
 
 
 def _retried(once: Callable[[], T]) -> T:

@@ -8,12 +8,16 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: Words in a row that a statement and a change may not share.
 RUN = 8
 #: Failures that are shown, and characters of each.
 SHOWN, WIDTH = 3, 240
+#: Share of the statements that show a failing test itself, and lines of one that is shown at most. A test whose message
+#: says nothing is shown in any case.
+QUOTED, LINES = 0.2, 16
+_EMPTY = re.compile(r"(AssertionError:? ?)?(assert (not )?(True|False|None)( is (True|False|None))?)?")
 _WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\"[^\"\n]*\"|'[^'\n]*'|[^\s\w]")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _SPACES = re.compile(r"\s+")
@@ -21,11 +25,17 @@ _SPACES = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failing test in words: what it is about, and the message of its failure on one line."""
+    """One failing test in words: what it is about, the message of its failure on one line, and its source."""
 
     test: str
     about: str
     said: str
+    source: str = ""
+
+    @property
+    def telling(self) -> bool:
+        """Whether the message says what came out: `assert False` does not."""
+        return bool(self.said) and _EMPTY.fullmatch(self.said) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +46,25 @@ class Statement:
     style: str
 
 
-def state(package: str, said: Mapping[str, str], passing: int, patch: str, rng: random.Random) -> Statement:
-    """A statement about failing tests. `said`: test -> message; `passing`: how many others pass.
+def state(
+    package: str,
+    said: Mapping[str, str],
+    passing: int,
+    patch: str,
+    rng: random.Random,
+    quote: Callable[[str], str] = lambda test: "",
+) -> Statement:
+    """A statement about failing tests: `said` is test -> message, `quote` gives a test's source, `passing` others pass.
 
     `patch` is read for one thing alone: that the text does not give it away.
     """
     failures = [_failure(test, text) for test, text in said.items()]
-    shown = _varied(failures)
+    shown = [replace(each, source=_short(quote(each.test))) for each in _varied(failures)]
     styles = list(_STYLES.items())
     rng.shuffle(styles)
+    shown.sort(key=lambda each: not each.telling)
+    if any(each.source for each in shown) and (not shown[0].telling or rng.random() < QUOTED):
+        styles.insert(0, ("example", _example))
     for name, write in styles:
         text = write(package, shown, len(failures), passing)
         if not leaks(text, patch):
@@ -89,6 +109,20 @@ def _varied(failures: Sequence[Failure]) -> list[Failure]:
     for failure in sorted(failures, key=lambda each: not each.said):
         found.setdefault(failure.about, failure)
     return list(found.values())[:SHOWN]
+
+
+def _short(source: str) -> str:
+    """A test that is short enough to be shown, else nothing."""
+    return source if source.count("\n") < LINES and len(source) < LINES * 80 else ""
+
+
+def _example(package: str, shown: Sequence[Failure], failing: int, passing: int) -> str:
+    quoted = next(each for each in shown if each.source)
+    lines = [f"This should hold with {package}, and does not any more:", "", "```", quoted.source, "```", ""]
+    lines += [f"It ends with: {quoted.said}"] if quoted.telling else []
+    others = [each for each in shown if each is not quoted]
+    lines += [f"The same goes for {_topics(others)}."] if others else []
+    return "\n".join([*lines, "Find the cause in the package and mend it."])
 
 
 def _topics(shown: Sequence[Failure]) -> str:

@@ -7,7 +7,7 @@ Nothing inside has a network. A plug-in runs nothing itself and reads files only
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
@@ -164,4 +164,16 @@ class Warm(Protocol):
 
     def warmed(self, layout: Layout, step: Step) -> tuple[tuple[str, ...], Mapping[str, str]]:
         """The Python program and arguments, and the variables, with which a step of `command` is run so."""
+        ...
+
+
+@runtime_checkable
+class Quoting(Protocol):
+    """A language that finds a test in its file."""
+
+    def quote(self, layout: Layout, test: str, read: Callable[[str], str]) -> str:
+        """The source of one test, without the indentation that it stands in; "" where it is not found.
+
+        `read` gives the text of a file of the repository, and raises OSError.
+        """
         ...

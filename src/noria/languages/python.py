@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
 import site
 import sys
 import sysconfig
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
@@ -163,6 +165,23 @@ class Python:
             for test, by_path in dict(line.get("lines") or {}).items():
                 found[test] = {path.removeprefix(f"{WORKSPACE}/"): frozenset(lines) for path, lines in by_path.items()}
         return found
+
+    def quote(self, layout: Layout, test: str, read: Callable[[str], str]) -> str:
+        """See `Quoting`."""
+        path, *names = test.partition("[")[0].split("::")
+        try:
+            source = read(path)
+            body: list[ast.stmt] = ast.parse(source).body
+        except (OSError, SyntaxError, ValueError):
+            return ""
+        found: ast.stmt | None = None
+        for name in names:
+            kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+            found = next((node for node in body if isinstance(node, kinds) and node.name == name), None)
+            body = found.body if isinstance(found, kinds) else []
+        if found is None or found.end_lineno is None:
+            return ""
+        return textwrap.dedent("\n".join(source.split("\n")[found.lineno - 1 : found.end_lineno]))
 
     def _run(self, layout: Layout, tests: Sequence[str] | None, report: str, trace: list[str] | None) -> Step:
         limit_s = float(layout.fact(SLOWEST, str(TEST_S))) * (20 if trace else 1)
