@@ -15,18 +15,21 @@ _NODES = (
     ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.Call,
     ast.keyword, ast.Attribute, ast.Subscript, ast.Slice, ast.Name, ast.Constant, ast.List, ast.Tuple, ast.ListComp,
     ast.GeneratorExp, ast.comprehension, ast.expr_context, ast.boolop, ast.unaryop, ast.cmpop,
-    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod,
+    ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.BitAnd, ast.BitOr, ast.BitXor,
+    ast.LShift, ast.RShift, ast.Dict, ast.Set, ast.DictComp, ast.SetComp, ast.Delete,
 )  # fmt: skip
 _BUILTINS = frozenset(
-    ("abs", "all", "any", "bool", "enumerate", "int", "len", "list", "max", "min", "range", "reversed", "set",
-     "sorted", "str", "sum", "tuple", "zip")
+    ("abs", "all", "any", "bin", "bool", "chr", "dict", "divmod", "enumerate", "float", "hex", "int", "len", "list",
+     "max", "min", "ord", "pow", "range", "reversed", "round", "set", "sorted", "str", "sum", "tuple", "zip")
 )  # fmt: skip
 #: `site` adds these, where it is loaded at all.
 _SITE = frozenset(("copyright", "credits", "exit", "help", "license", "quit"))
 _TAKEN = frozenset(dir(builtins)) | _SITE
 _METHODS = frozenset(
-    ("append", "count", "endswith", "extend", "find", "index", "insert", "isalpha", "isdigit", "join", "lower", "pop",
-     "remove", "replace", "split", "startswith", "strip", "upper")
+    ("add", "append", "capitalize", "copy", "count", "discard", "endswith", "extend", "find", "get", "index", "insert",
+     "isalnum", "isalpha", "isdigit", "islower", "isspace", "isupper", "items", "join", "keys", "lower", "lstrip",
+     "pop", "remove", "replace", "reverse", "rfind", "rstrip", "setdefault", "sort", "split", "startswith", "strip",
+     "swapcase", "title", "update", "upper", "values", "zfill")
 )  # fmt: skip
 _KEYWORDS = frozenset(("default", "key", "reverse", "start"))
 _VALUES = (bool, float, int, str, type(None))

@@ -18,7 +18,7 @@ from noria.core.types import Message, Task
 from noria.envs.microswe.edits import Edit, follow, read, repair
 from noria.envs.microswe.families import registry
 from noria.envs.microswe.mutations import Mutant, mutants, mutate
-from noria.envs.microswe.tasks import code, held_out, mutant_of
+from noria.envs.microswe.tasks import code, held_out
 from noria.tokens.calls import Call, render_call
 
 EXPERTS = ("careful", "direct")
@@ -176,16 +176,27 @@ def _further(key: str, site: int) -> tuple[Mutant, ...]:
 
 def _sloppy(task: Task, rng: random.Random) -> Edit:
     """A wrong edit that a hurried worker could make: the right line half of the time."""
-    bug = mutant_of(task.data)
+    options, line = _wrong(task), int(task.data["line"])
+    same = tuple(one for one in options if one.line == line)
+    return rng.choice(same if same and rng.random() < 0.5 else options)
+
+
+def _wrong(task: Task) -> tuple[Edit, ...]:
+    """Edits of the file with the bug that leave it broken."""
+    if "wrong" in task.data:
+        return _listed(task)
     options = _further(task.data["family"], task.data["site"])
-    same = tuple(one for one in options if one.line == bug.line)
-    pool = same if same and rng.random() < 0.5 else options
-    made = rng.choice(pool)
-    return _between(task, made.lines, made.line)
+    return tuple(_between(task, one.lines, one.line) for one in options)
+
+
+def _listed(task: Task) -> tuple[Edit, ...]:
+    return tuple(Edit(int(line), str(new)) for line, new in task.data["wrong"])
 
 
 def _spoil(task: Task, rng: random.Random) -> Edit:
     """An edit that breaks the mended file."""
+    if "wrong" in task.data:
+        return rng.choice(_listed(task))
     key, site = task.data["family"], task.data["site"]
     options = [one for i, one in enumerate(mutants(key)) if i != site and not held_out(key, one.kind)]
     made = rng.choice(options)
@@ -195,7 +206,7 @@ def _spoil(task: Task, rng: random.Random) -> Edit:
 def _blind(task: Task, rng: random.Random) -> Edit:
     """An edit that would mend some bug of the function: what one writes without reading."""
     made = _spoil(task, rng)
-    return made if rng.random() < 0.5 else _between(task, registry()[task.data["family"]].lines, made.line)
+    return made if rng.random() < 0.5 else Edit(made.line, task.data["gold"].split("\n")[made.line - 1].strip())
 
 
 def _careful(task: Task, plan: Plan, notes: Notes) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from noria.core.cover import cover
 from noria.envs.microswe.families import POOLS, Family, registry, render
 from noria.envs.microswe.mutations import mutants
 
@@ -16,7 +17,6 @@ _CANDIDATES = 48
 _MIN_TESTS, _MAX_TESTS = 4, 5
 _MAX_SPARE = 12
 _WORDS = "abeo"
-_PER_CHARACTER = 0.02
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def suite(key: str, consts: tuple[tuple[str, int], ...]) -> Suite:
     wanted = [(args, _call(programs[0], args)) for args in inputs]
     wanted = [(args, want) for args, want in wanted if not isinstance(want, Fault)]
     kills = [{i for i, run in enumerate(programs[1:]) if _call(run, args) != want} for args, want in wanted]
-    chosen = _cover(wanted, kills)
+    chosen = cover(kills, [len(repr(call)) for call in wanted], _MIN_TESTS, _MAX_TESTS)
     killed = set().union(*(kills[i] for i in chosen))
     # Calls that tell most mutants from the function first.
     rest = sorted(set(range(len(wanted))) - set(chosen), key=lambda i: (-len(kills[i]), i))[:_MAX_SPARE]
@@ -109,23 +109,3 @@ def _inputs(family: Family, consts: dict[str, int], rng: random.Random) -> list[
         if len(found) == _CANDIDATES:
             break
     return list(found.values())
-
-
-def _cover(wanted: list[tuple[tuple[Any, ...], Any]], kills: list[set[int]]) -> list[int]:
-    """Greedy cover of the mutants by few calls, short ones first among those of equal worth.
-
-    A call is worth 1 for each mutant that no chosen call kills yet, a quarter for each that one does, and on.
-    """
-    sizes = [len(repr(call)) for call in wanted]
-    chosen: list[int] = []
-    times = dict.fromkeys(set().union(*kills), 0)
-    while len(chosen) < _MAX_TESTS and (len(chosen) < _MIN_TESTS or 0 in times.values()):
-        rest = [i for i in range(len(wanted)) if i not in chosen]
-        if not rest:
-            break
-        worth = {i: sum(0.25 ** times[kill] for kill in kills[i]) - _PER_CHARACTER * sizes[i] for i in rest}
-        best = max(rest, key=lambda i: (worth[i], -i))
-        chosen.append(best)
-        for kill in kills[best]:
-            times[kill] += 1
-    return sorted(chosen, key=lambda i: sizes[i])

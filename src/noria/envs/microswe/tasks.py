@@ -12,7 +12,7 @@ from typing import Any
 from noria.core.errors import UserError
 from noria.core.types import Split, Task, Tool
 from noria.envs.microswe.families import POOLS, registry, render
-from noria.envs.microswe.mutations import Mutant, mutants
+from noria.envs.microswe.mutations import mutants
 from noria.envs.microswe.suites import suite
 
 APP, TESTS = "app.py", "test_app.py"
@@ -76,18 +76,6 @@ def draw_tasks(split: Split, n: int, seed: int, pairs: tuple[tuple[str, str], ..
     return list(found.values())
 
 
-def mutant_of(data: Mapping[str, Any]) -> Mutant:
-    """The bug of a task, as a template."""
-    key: str = data["family"]
-    site: int = data["site"]
-    return mutants(key)[site]
-
-
-def gold_lines(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """The template without the bug."""
-    return registry()[data["family"]].lines
-
-
 def code(data: Mapping[str, Any], lines: tuple[str, ...]) -> str:
     """A template with the names and constants of a task."""
     return render(lines, data["names"], data["consts"])
@@ -116,10 +104,10 @@ def _draw(key: str, kind: str, split: Split, rng: random.Random) -> Task | None:
     }  # fmt: skip
     data["app"] = code(data, mutants(key)[site].lines)
     data["gold"] = code(data, family.lines)
-    data["calls"] = [_call_text(names["F"], args) for args, _ in tests.calls]
-    data["tests"] = _test_file(names["F"], data["calls"], [want for _, want in tests.calls])
-    spare = [_call_text(names["F"], args) for args, _ in tests.spare]
-    data["unseen_tests"] = _test_file(names["F"], spare, [want for _, want in tests.spare])
+    data["calls"] = [call_text(names["F"], args) for args, _ in tests.calls]
+    data["tests"] = test_file(names["F"], data["calls"], [want for _, want in tests.calls])
+    spare = [call_text(names["F"], args) for args, _ in tests.spare]
+    data["unseen_tests"] = test_file(names["F"], spare, [want for _, want in tests.spare])
     content = json.dumps([data["app"], data["tests"]])
     digest = hashlib.sha256(content.encode()).hexdigest()[:10]
     prompt = f"Fix {names['F']} in {APP}."
@@ -132,11 +120,13 @@ def _compact(value: Any) -> str:
     return repr(value)
 
 
-def _call_text(name: str, args: tuple[Any, ...]) -> str:
+def call_text(name: str, args: tuple[Any, ...]) -> str:
+    """A call as it is told, without spaces: `clamp(7,0,5)`."""
     return f"{name}({','.join(_compact(one) for one in args)})"
 
 
-def _test_file(name: str, calls: list[str], wants: list[Any]) -> str:
+def test_file(name: str, calls: list[str], wants: list[Any]) -> str:
+    """The text of a test file: one test per call, whose failure says what came and what was wanted."""
     parts = [f"from app import {name}\n"]
     for number, (call, want) in enumerate(zip(calls, wants, strict=True), 1):
         said, end = json.dumps(call + "="), json.dumps(f" want {_compact(want)}")

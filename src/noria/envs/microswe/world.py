@@ -15,7 +15,7 @@ from noria.core.errors import PolicyError, SandboxError, UserError
 from noria.core.files import read_plain
 from noria.core.protocols import Policy, Sandbox, TestReport
 from noria.core.types import Message, Observation, Outcome, Split, Task
-from noria.envs.microswe import forgeries, policies
+from noria.envs.microswe import forgeries, given, policies
 from noria.envs.microswe.edits import follow, read
 from noria.envs.microswe.plain import plain
 from noria.envs.microswe.tasks import APP, TESTS, TOOLS, draw_tasks
@@ -60,6 +60,9 @@ class Config(Checked):
     type: Literal["microswe"]
     tasks: int = Field(default=256, ge=1, le=10**6, description="training tasks of a round")
     test_timeout_s: float = Field(default=2.0, gt=0, description="wall clock of one test run in seconds")
+    path: str | None = Field(
+        default=None, description="file with tasks of real functions; None = families of templates"
+    )
 
 
 class MicroSweEpisode:
@@ -157,10 +160,13 @@ class MicroSwe(ScriptedWorld):
         self.config = config
         self._sandbox = sandbox
         self._memo: dict[tuple[str, str], TestReport] = {}
+        self._given = None if config.path is None else given.load(config.path)
 
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
-        """See `tasks.draw_tasks`."""
-        return draw_tasks(split, n, seed)
+        """See `tasks.draw_tasks`, or `given.draw` where there is a file of tasks."""
+        if self._given is None:
+            return draw_tasks(split, n, seed)
+        return given.draw(self._given.get(split, ()), split, n, seed)
 
     def open(self, task: Task) -> MicroSweEpisode:
         """Start on the file with the bug."""
