@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +25,21 @@ from noria.core.lock import hold
 from noria.core.protocols import Sandbox
 from noria.core.seeds import derive
 from noria.envs.swe.records import DATASET, FORMAT, TASKS, Repo, SweTask
+from noria.factory.benches import OPEN, Benches
 from noria.factory.bugs import Candidate, candidates, combinations
 from noria.factory.curation import Curation, read_evaluation
 from noria.factory.journal import Journal
 from noria.factory.layers import Store
 from noria.factory.proof import Prover, Verdict
-from noria.factory.repository import Names, Prepared, Refused, opened, prepare
+from noria.factory.repository import Names, Prepared, Refused, prepare
 from noria.factory.statements import state
 from noria.languages.base import Quoting
 
 REPORT = "report.json"
 #: Times that a candidate is tried where the sandbox fails, and such failures in a row that end the making.
 TRIES, FAULTS = 2, 20
+#: Candidates of one repository in a row, where there are more of those than benches stay open.
+TURN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,6 @@ class _Site:
 
     prepared: Prepared
     tree: Path
-    prover: Prover
 
 
 def make(plan: Plan, sandbox: Sandbox, advance: Callable[[int, str], None] = lambda kept, what: None) -> dict[str, Any]:
@@ -92,6 +94,8 @@ def make(plan: Plan, sandbox: Sandbox, advance: Callable[[int, str], None] = lam
         UserError: no source can be used, or the folder was begun with other settings.
         SandboxError: the sandbox fails again and again.
     """
+    if plan.out.exists() and not plan.out.is_dir():
+        raise UserError(f"--out must be a folder: got {plan.out}, which is a file - name another")
     plan.out.mkdir(parents=True, exist_ok=True)
     settings = {"seed": plan.seed, "operators": list(plan.operators), "repeats": plan.repeats,
                 "per_target": plan.per_target, "combined": plan.combined}  # fmt: skip
@@ -101,19 +105,19 @@ def make(plan: Plan, sandbox: Sandbox, advance: Callable[[int, str], None] = lam
         stack.callback(journal.close)
         tally = Tally()
         began = time.monotonic()
-        sites = _sites(plan, sandbox, tally, stack, advance)
+        sites = _sites(plan, sandbox, tally, advance)
         tally.prepare_s = time.monotonic() - began
         began = time.monotonic()
-        tasks = _tasks(plan, sites, journal, tally, advance)
+        benches = Benches(plan.out, sandbox)
+        stack.callback(benches.close)
+        tasks = _tasks(plan, sites, benches, journal, tally, advance)
         tally.bugs_s = time.monotonic() - began
         report = summary(plan, tally, tasks)
         _write(plan, sites, tasks, report)
     return report
 
 
-def _sites(
-    plan: Plan, sandbox: Sandbox, tally: Tally, stack: ExitStack, advance: Callable[[int, str], None]
-) -> list[_Site]:
+def _sites(plan: Plan, sandbox: Sandbox, tally: Tally, advance: Callable[[int, str], None]) -> list[_Site]:
     sites: list[_Site] = []
     names = Names(plan.out)
     with ThreadPoolExecutor(plan.workers, thread_name_prefix="noria-source") as pool:
@@ -130,9 +134,7 @@ def _sites(
             continue
         if prepared.notes:
             tally.notes[source] = list(prepared.notes)
-        bench = stack.enter_context(opened(prepared.repo, plan.out, prepared.language, sandbox))
-        tree = Store(plan.out).root / prepared.repo.tree
-        sites.append(_Site(prepared, tree, Prover(bench, prepared.repo, plan.repeats)))
+        sites.append(_Site(prepared, Store(plan.out).root / prepared.repo.tree))
     if not sites:
         why = "; ".join(f"{source}: {reason}" for source, reason in tally.sources.items())
         raise UserError(f"SOURCE must name a repository that tasks can be made of: got {why} - name another")
@@ -151,7 +153,12 @@ def _prepared(
 
 
 def _tasks(
-    plan: Plan, sites: Sequence[_Site], journal: Journal, tally: Tally, advance: Callable[[int, str], None]
+    plan: Plan,
+    sites: Sequence[_Site],
+    benches: Benches,
+    journal: Journal,
+    tally: Tally,
+    advance: Callable[[int, str], None],
 ) -> list[SweTask]:
     """Proven, new tasks in the order of their candidates, whoever was done first."""
     curation = Curation(2 * plan.count + 64, plan.per_target, read_evaluation(plan.evaluation))
@@ -172,7 +179,9 @@ def _tasks(
                         continue
                     site = by_name[candidate.repo]
                     key = candidate.key(site.prepared.repo.tree)
-                    future = None if key in journal.known else pool.submit(_prove, site, candidate)
+                    future = (
+                        None if key in journal.known else pool.submit(_prove, site, benches, candidate, plan.repeats)
+                    )
                     waiting.append((candidate, key, future))
                 if not waiting:
                     break
@@ -223,30 +232,33 @@ def _stream(
 
 
 def _in_turn(plan: Plan, sites: Sequence[_Site]) -> Iterator[Candidate]:
-    """One candidate of each repository after another, as long as it has any."""
+    """Candidates of each repository in turn, as long as it has any: one, or several where benches are scarce."""
     streams = [
         candidates(site.prepared, site.tree, derive(plan.seed, site.prepared.repo.name), plan.operators or None)
         for site in sites
     ]
+    turn = 1 if len(streams) <= OPEN else TURN
     while streams:
         going = []
         for stream in streams:
-            candidate = next(stream, None)
-            if candidate is not None:
-                yield candidate
+            found = list(islice(stream, turn))
+            yield from found
+            if len(found) == turn:
                 going.append(stream)
         streams = going
 
 
-def _prove(site: _Site, candidate: Candidate) -> Verdict:
+def _prove(site: _Site, benches: Benches, candidate: Candidate, repeats: int) -> Verdict:
     paths = dict.fromkeys(edit.path for edit in candidate.edits)
     files = apply({path: (site.tree / path).read_bytes() for path in paths}, candidate.edits)
-    for _ in range(TRIES - 1):
-        try:
-            return site.prover.prove(files, candidate.tests)
-        except SandboxError:
-            continue
-    return site.prover.prove(files, candidate.tests)
+    with benches.use(site.prepared) as bench:
+        prover = Prover(bench, site.prepared.repo, repeats)
+        for _ in range(TRIES - 1):
+            try:
+                return prover.prove(files, candidate.tests)
+            except SandboxError:
+                continue
+        return prover.prove(files, candidate.tests)
 
 
 def _line(site: _Site, candidate: Candidate, verdict: Verdict, seed: int) -> dict[str, Any]:

@@ -179,7 +179,10 @@ def _inside(step: Step, above: Path, tree: Path, layout: Layout, sandbox: Sandbo
     if not isinstance(sandbox, Shaping):
         raise UserError("[sandbox] type must be one that shows layers: use bwrap")
     layers = ((WORKSPACE, str(tree)), (WORKSPACE, str(above)))
-    shaped = sandbox.shaped(Shape(links=((DEPS, "deps"),), layers=layers, hidden=layout.hidden))
+    try:
+        shaped = sandbox.shaped(Shape(links=((DEPS, "deps"),), layers=layers, hidden=layout.hidden))
+    except SandboxError as fault:
+        raise Refused(f"install: the sandbox failed: {fault}") from fault
     try:
         space = shaped.workspace({})
         done = space.run(argv(step, "mkdir -p deps && "), step.timeout_s)

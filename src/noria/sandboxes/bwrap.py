@@ -73,6 +73,8 @@ class BwrapSandbox:
             self._pool.warm()
         except SandboxError as fault:
             self.close()
+            if self._base is not None:  # others of this kind started: it is these layers that do not
+                raise
             raise _jail.refused(str(fault)) from fault
 
     def workspace(self, files: Mapping[str, str]) -> MemoryWorkspace:
@@ -90,7 +92,12 @@ class BwrapSandbox:
         return run_test(self._pool, files, test_path, limit_s, self._config.disk_mb)
 
     def shaped(self, shape: Shape) -> BwrapSandbox:
-        """A further sandbox of this kind, to be closed by the caller. Raises UserError for a path that is taken."""
+        """A further sandbox of this kind, to be closed by the caller.
+
+        Raises:
+            UserError: a path is taken, or a layer is no folder.
+            SandboxError: the layers do not fit.
+        """
         lower = {
             "memory_mb": max(64, min(shape.memory_mb or self._config.memory_mb, self._config.memory_mb)),
             "disk_mb": min(shape.disk_mb or self._config.disk_mb, self._config.disk_mb),

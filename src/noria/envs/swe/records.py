@@ -9,6 +9,7 @@ OUT/layers/<digest>/        the files of a layer, stored once; <digest>.json say
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -50,7 +51,10 @@ class Repo:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Repo:
-        """Inverse of `to_json`. Raises KeyError, TypeError for other data."""
+        """Inverse of `to_json`. Raises KeyError, TypeError, ValueError for other data."""
+        for digest in (data["deps"], data["tree"], data["built"]):
+            if not re.fullmatch(r"[0-9a-f]{32}|", digest):
+                raise ValueError(f"{digest!r} names no layer")
         layout = dict(data["layout"])
         for key in ("sources", "tests", "settings", "needs", "hidden"):
             layout[key] = tuple(layout[key])
@@ -98,8 +102,11 @@ class SweTask:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> SweTask:
-        """Inverse of `to_json`. Raises KeyError, TypeError for other data."""
+        """Inverse of `to_json`. Raises KeyError, TypeError, ValueError for other data."""
         bug = tuple(Edit(**edit) for edit in data["bug"])
+        for edit in bug:
+            if edit.path.startswith("/") or ".." in edit.path.split("/"):
+                raise ValueError(f"{edit.path!r} leads out of the tree")
         lists = {key: tuple(data[key]) for key in ("fail_to_pass", "unsure")}
         return cls(**{**data, "bug": bug, **lists})
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from noria.core.errors import SandboxError
+from noria.core import registry
+from noria.core.errors import SandboxError, UserError
 from noria.core.protocols import ExecResult, Layered, Sandbox, Shape, Workspace
 from noria.envs.swe.records import Repo
-from noria.languages.base import DEPS, WORKSPACE, Covering, Language, Layout, Status, Step, Telling, Warm
+from noria.languages.base import DEPS, WORKSPACE, Covering, Language, Layout, Showing, Status, Step, Telling, Warm
 
 #: Start of the folders that reports go to.
 PLACE = ".noria-"
@@ -42,12 +43,22 @@ class Run:
 def shape(layers: Path, repo: Repo, built: bool, warm: tuple[str, ...] = ()) -> Shape:
     """The sandbox of a repository: for tests with what a build leaves, for a policy without: that would show the fix.
 
-    `layers` is the folder of the dataset's layers.
+    `layers` is the folder of the dataset's layers. Raises UserError where the language's toolchain is missing.
     """
-    shown = [(WORKSPACE, str(layers / repo.tree)), (DEPS, str(layers / repo.deps))]
+    language: Language = registry.resolve("languages", repo.layout.language).build()
+    lacking = language.missing()
+    if lacking is not None:
+        raise UserError(f"the language of {repo.name} must be one that this machine can run: got {lacking}")
+    deps = layers / repo.deps
+    shown = [(WORKSPACE, str(layers / repo.tree)), (DEPS, str(deps)), *shown_by(language, deps)]
     if built and repo.built:
         shown.insert(1, (WORKSPACE, str(layers / repo.built)))
     return Shape(layers=tuple(shown), hidden=repo.layout.hidden, warm=warm)
+
+
+def shown_by(language: Language, deps: Path) -> tuple[tuple[str, str], ...]:
+    """What a language asks to be shown beside the layers."""
+    return language.shows(deps) if isinstance(language, Showing) else ()
 
 
 class Bench:

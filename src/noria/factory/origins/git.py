@@ -29,15 +29,23 @@ class Git:
         if url.startswith("-"):
             raise Unfetched(f"a URL cannot begin with a dash: {url}")
         local = Path(url).expanduser()
+        where = str(local.resolve()) if local.is_dir() else url
         name = re.sub(r"\.git$", "", url.rstrip("/").rpartition("/")[2]) or "repository"
-        if not local.is_dir():
-            client(["git", "clone", "--quiet", "--no-checkout", "--", url, str(into / "clone")], into)
-            local = into / "clone"
-        commit = client(["git", "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"], local).strip()
+        # A folder is cloned as well: what its own settings would have git run here is left behind.
+        clone = into / "clone"
+        client(["git", "clone", "--quiet", "--no-checkout", "--no-local", "--", where, str(clone)], into)
+        for known in (revision, f"origin/{revision}"):
+            try:
+                commit = client(["git", "rev-parse", "--verify", f"{known}^{{commit}}"], clone).strip()
+                break
+            except Unfetched:
+                continue
+        else:
+            raise Unfetched(f"{url} has no revision {revision}")
         tree = into / "tree"
         tree.mkdir()
         packed = subprocess.run(
-            ["git", "archive", "--format=tar", commit], cwd=local, capture_output=True, check=False, timeout=FETCH_S
+            ["git", "archive", "--format=tar", commit], cwd=clone, capture_output=True, check=False, timeout=FETCH_S
         )
         if packed.returncode != 0:
             raise Unfetched(f"git could not pack {commit}: {packed.stderr.decode('utf-8', 'replace')[:200]}")

@@ -18,7 +18,7 @@ from noria.factory.origins.base import FETCH_S, Fetched, Unfetched, digest_of
 #: Where pip looks unless it was set up otherwise, and the form of an index's page.
 _PYPI = "https://pypi.org/simple"
 _ACCEPT = {"Accept": "text/html"}
-MOST_BYTES = 256 << 20
+MOST_BYTES, MOST_UNPACKED = 256 << 20, 1 << 30
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9._+!-]+)?")
 
@@ -112,6 +112,11 @@ def unpack(archive: Path, into: Path) -> Fetched:
     tree.mkdir(exist_ok=True)
     try:
         with tarfile.open(archive) as packed:
+            size = 0
+            for each in packed:
+                size += each.size
+                if size > MOST_UNPACKED:
+                    raise Unfetched(f"{archive.name} holds more than {MOST_UNPACKED >> 20} MiB")
             packed.extractall(tree, filter="data")
     except (tarfile.TarError, OSError, EOFError) as fault:
         raise Unfetched(f"{archive.name} cannot be unpacked: {fault}") from fault
