@@ -36,7 +36,8 @@ Options = Annotated[
 Sandbox = Annotated[str, typer.Option(help="Where code of tasks runs; process is NOT isolated.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Sources = Annotated[
-    list[str] | None, typer.Argument(metavar="[SOURCE]...", help="For swe: folders, git+URL, pypi:NAME, npm:NAME.")
+    list[str] | None,
+    typer.Argument(metavar="[SOURCE]...", help="For swe and microswe: folders, git+URL, pypi:NAME, npm:NAME."),
 ]
 Dedup = Annotated[
     float | None, typer.Option("--dedup", help="Drop near duplicates: Jaccard likeness from which on, as 0.8.")
@@ -54,6 +55,9 @@ Operators = Annotated[list[str] | None, typer.Option("--operators", help="For sw
 Languages = Annotated[list[str] | None, typer.Option("--language", help="For swe: language to use; may be repeated.")]
 Evaluation = Annotated[
     list[Path] | None, typer.Option("--decontaminate", help="For swe: file with a held-out task on each line.")
+]
+Unseen = Annotated[
+    list[str] | None, typer.Option("--unseen", help="For microswe: package kept for the split unseen; may be repeated.")
 ]
 
 
@@ -73,6 +77,7 @@ def make(
     operators: Operators = None,
     languages: Languages = None,
     evaluation: Evaluation = None,
+    unseen: Unseen = None,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="For swe: proofs at a time.")] = None,
     seed: Seed = 0,
     split: Annotated[str, typer.Option("--split", help="train, heldout or unseen.")] = "train",
@@ -89,6 +94,7 @@ def make(
     Example: noria tasks make tooluse --domains 200 --out domains --seed 0
     Example: noria tasks make tooluse --domains 20 --out proposed --propose http://127.0.0.1:8000/v1 --model NAME
     Example: noria tasks make swe pypi:toolz ./mypackage --n 200 --out swe
+    Example: noria tasks make microswe pypi:algorithms --out functions
     """
     name = _named(world, env, out)
     given = (sources or [], operators or [], languages or [], evaluation or [])
@@ -97,7 +103,12 @@ def make(
 
         make_swe(out, n or 256, seed, *given, workers, sandbox, as_json)
         return
-    if any(given) or workers:
+    if name == "microswe" and sources and not (any(given[1:]) or workers):
+        from noria.cli_functions import make_functions
+
+        make_functions(out, seed, sources, unseen or [], sandbox, as_json)
+        return
+    if any(given) or workers or unseen:
         raise UserError(f"SOURCE and the options of swe must go with swe: got them with {name!r} - leave them out")
     server = server_of(propose, model, key_env)
     if domains is not None:

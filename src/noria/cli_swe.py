@@ -51,7 +51,7 @@ def make_swe(
     )  # fmt: skip
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    started = _sandbox(sandbox, at_once)
+    started = sandbox_of(sandbox, at_once)
     try:
         with (
             roomy(out.parent, "call the command again: it goes on"),
@@ -69,7 +69,8 @@ def make_swe(
         _print(report, out, Console())
 
 
-def _sandbox(name: str, at_once: int) -> Sandbox:
+def sandbox_of(name: str, at_once: int) -> Sandbox:
+    """The sandbox of that name with room for builds and tests, `at_once` of them. Raises UserError."""
     table = SandboxTable.model_validate(
         {"type": name, "memory_mb": MEMORY_MB, "disk_mb": DISK_MB, "pids": PIDS, "servers": at_once}
         if name == "bwrap"

@@ -161,6 +161,8 @@ class MicroSwe(ScriptedWorld):
         self._sandbox = sandbox
         self._memo: dict[tuple[str, str], TestReport] = {}
         self._given = None if config.path is None else given.load(config.path)
+        if self._given is not None:
+            self.splits = tuple(split for split, tasks in self._given.items() if tasks)
 
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
         """See `tasks.draw_tasks`, or `given.draw` where there is a file of tasks."""

@@ -7,11 +7,15 @@ null], "kills": [[mutant, ...] per call]}: a call without a want raised, changed
 none. A mutant is killed by a call on which it raises, takes too long, or gives anything else.
 """
 
+from __future__ import annotations
+
 import ast
 import json
 import resource
 import signal
 import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 CALL_S, MOST_TEXT, MEMORY = 0.3, 160, 1 << 29
 
@@ -20,17 +24,18 @@ class TooLong(BaseException):
     """A call ran out of time."""
 
 
-def stop(*_):
+def stop(*_: Any) -> None:
     raise TooLong
 
 
-def load(text, name):
-    space = {}
+def load(text: str, name: str) -> Callable[..., Any]:
+    space: dict[str, Any] = {}
     exec(compile(text, "app.py", "exec"), space)
-    return space[name]
+    run: Callable[..., Any] = space[name]
+    return run
 
 
-def result(run, given):
+def result(run: Callable[..., Any], given: Sequence[str]) -> str | None:
     """What a call gives, as a literal; None where it gives none."""
     args = [ast.literal_eval(text) for text in given]
     signal.setitimer(signal.ITIMER_REAL, CALL_S)
@@ -52,7 +57,7 @@ def result(run, given):
     return text if type(same) is type(value) and repr(same) == text else None
 
 
-def main():
+def main() -> None:
     """Play the function twice, then each mutant until it has run out of time once."""
     signal.signal(signal.SIGALRM, stop)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -62,7 +67,7 @@ def main():
     wants = [result(gold, given) for given in work["calls"]]
     again = [result(load(work["gold"], work["name"]), given) for given in work["calls"]]
     wants = [want if want == same and want != "too long" else None for want, same in zip(wants, again, strict=True)]
-    kills = [[] for _ in wants]
+    kills: list[list[int]] = [[] for _ in wants]
     for number, text in enumerate(work["mutants"]):
         try:
             run = load(text, work["name"])

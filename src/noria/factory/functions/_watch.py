@@ -6,14 +6,18 @@ TARGETS is JSON: [path, line of the `def`] each. OUT gets one JSON line per call
 the arguments as literals, those of parameters that the call left out with their defaults.
 """
 
+from __future__ import annotations
+
 import ast
 import json
 import sys
+from types import FrameType
+from typing import Any
 
 MOST_CALLS, MOST_TEXT = 60, 160
 
 
-def literal(value):
+def literal(value: Any) -> str | None:
     """The value as a literal that reads back as itself, or None."""
     text = repr(value)
     if len(text) > MOST_TEXT:
@@ -25,13 +29,14 @@ def literal(value):
     return text if type(same) is type(value) and repr(same) == text else None
 
 
-def main():
+def main() -> None:
     """Watch, test, write."""
-    out, targets, files = sys.argv[1], {tuple(one) for one in json.loads(sys.argv[2])}, sys.argv[3:]
-    seen = {target: {} for target in targets}
+    out, files = sys.argv[1], sys.argv[3:]
+    targets = {(str(path), int(line)) for path, line in json.loads(sys.argv[2])}
+    seen: dict[tuple[str, int], dict[str, None]] = {target: {} for target in targets}
     lines = {line for _, line in targets}
 
-    def look(frame, event, _):
+    def look(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         if event != "call" or code.co_firstlineno not in lines:
             return

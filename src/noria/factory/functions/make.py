@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from noria.core.errors import SandboxError, UserError
 from noria.core.lock import hold
 from noria.core.protocols import Sandbox
 from noria.factory.functions.build import Found, chosen, split, summary, tasks_of, watched
+from noria.factory.functions.choose import Choice
 from noria.factory.layers import Store
-from noria.factory.repository import Refused, opened, prepare
+from noria.factory.repository import Names, Refused, opened, prepare
 
 TASKS, REPORT = "functions.jsonl", "functions.json"
 #: Where the finished functions of a repository are kept, so that a call that was stopped goes on.
@@ -42,10 +44,11 @@ def make(plan: Plan, sandbox: Sandbox, advance: Callable[[int, str], None] = lam
     found: list[tuple[str, Found]] = []
     with hold(plan.out / "lock", "--out"):
         Store(plan.out).sweep()
+        names = Names(plan.out)
         for number, source in enumerate(dict.fromkeys(plan.sources)):
             advance(number, source)
             try:
-                found += _of(source, plan, sandbox, lambda what, at=number: advance(at, what))
+                found += _of(source, plan, sandbox, names, partial(advance, number))
             except (Refused, SandboxError) as fault:
                 refused[source] = str(fault)
         packages = {package for package, _ in found}
@@ -62,9 +65,11 @@ def make(plan: Plan, sandbox: Sandbox, advance: Callable[[int, str], None] = lam
     return report
 
 
-def _of(source: str, plan: Plan, sandbox: Sandbox, say: Callable[[str], None]) -> Sequence[tuple[str, Found]]:
+def _of(
+    source: str, plan: Plan, sandbox: Sandbox, names: Names, say: Callable[[str], None]
+) -> Sequence[tuple[str, Found]]:
     """The functions of one source; those of an earlier call with the same seed are read."""
-    prepared = prepare(source, plan.out, sandbox, ("python",))
+    prepared = prepare(source, plan.out, sandbox, names, ("python",))
     repo = prepared.repo
     kept = plan.out / DONE / f"{repo.name}-{plan.seed}.jsonl"
     choices = chosen(Store(plan.out).root / repo.tree, repo.layout)
@@ -84,7 +89,7 @@ def _of(source: str, plan: Plan, sandbox: Sandbox, say: Callable[[str], None]) -
     return [(repo.name, one) for one in found]
 
 
-def _read(path: Path, choices: Sequence[Any]) -> list[Found]:
+def _read(path: Path, choices: Sequence[Choice]) -> list[Found]:
     lines = [json.loads(text) for text in path.read_text("utf-8").splitlines()]
     return [Found(choice, tuple(rows), reason) for choice, (rows, reason) in zip(choices, lines, strict=True)]
 
