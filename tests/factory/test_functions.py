@@ -196,9 +196,9 @@ def test_a_file_that_is_none_is_refused_by_line(tmp_path: Path, change: dict[str
         MicroSwe(Config(type="microswe", path=str(path)), None)
     path.write_text(json.dumps(row) + "\n")
     world = MicroSwe(Config(type="microswe", path=str(path)), None)
-    assert world.splits == ("train",) and len(world.tasks("train", 1, 0)) == 1
-    with pytest.raises(UserError, match="at most what the file holds: got 2 for train, has 1"):
-        world.tasks("train", 2, 0)
+    assert world.splits == ("train",) and len(world.tasks("train", 2, 0)) == 1
+    with pytest.raises(UserError, match="must hold tasks of the split heldout: got none"):
+        world.tasks("heldout", 1, 0)
 
 
 def test_a_file_that_is_missing_is_refused(tmp_path: Path) -> None:

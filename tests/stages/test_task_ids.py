@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from stage_helpers import rolled
 
+from noria.core import admission
 from noria.core import recipe as recipes
+from noria.core.errors import UserError
 from noria.core.store import Run
 from noria.core.types import Split, Task
 from noria.envs import arithmetic
@@ -113,3 +115,28 @@ def test_what_the_other_table_holds_out_is_not_learnt(twins: Context) -> None:
     trajectory = rolled(1.0, script, task=task)
     left: Counter[str] = Counter()
     assert curate._unlike(twins, [(trajectory, script)], left) == [] and left == {"contaminated": 1}
+
+
+class FewTasks(arithmetic.ArithmeticWorld):
+    """A world of a file: it has seven tasks of a split and gives no more."""
+
+    def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
+        return super().tasks(split, 7, 7)[:n]
+
+
+def test_a_world_with_few_tasks_gives_new_ones_first_and_then_those_of_the_round(twins: Context) -> None:
+    twins.worlds["one"] = FewTasks(arithmetic.Config())  # type: ignore[index]
+    train = {task.id for task in twins.train_tasks()["one"]}
+    fresh = [task.id for task in twins.fresh_tasks("one", "experts", 6)]
+    assert len(train) == 4 and len(set(fresh)) == 6
+    assert not train & set(fresh[:3]) and set(fresh[3:]) < train
+    assert len(twins.fresh_tasks("one", "experts", 50)) == 7
+
+
+def test_what_a_list_strikes_is_missing_where_a_world_has_few_tasks() -> None:
+    world = FewTasks(arithmetic.Config())
+    tasks = world.tasks("train", 7, 0)
+    struck = frozenset(admission.key_of(task) for task in tasks[:2])
+    assert admission.draw(world, "train", 7, 0, struck) == tasks[2:]
+    with pytest.raises(UserError, match="must leave tasks"):
+        admission.draw(world, "train", 7, 0, frozenset(map(admission.key_of, tasks)))

@@ -125,15 +125,17 @@ def _drawn(world: World, looked: Looked, field: str) -> list[Task]:
 def draw(world: World, split: Split, n: int, seed: int, struck: frozenset[str], name: str = "") -> list[Task]:
     """`n` tasks of a split, none of which is struck; further ones of the same seed take their places.
 
+    A world whose tasks come from a file gives those that it has, at most `n`.
+
     Raises:
-        UserError: there are not so many.
+        UserError: there are not so many, or none is left.
     """
     if not struck:
         return world.tasks(split, n, seed)
     wanted, left = n, list[Task]()
     for _ in range(_DRAWS):
         try:
-            left = [task for task in world.tasks(split, wanted, seed) if key_of(task) not in struck]
+            drawn = world.tasks(split, wanted, seed)
         except UserError as fault:
             if wanted == n:
                 raise
@@ -141,7 +143,8 @@ def draw(world: World, split: Split, n: int, seed: int, struck: frozenset[str], 
                 f"env.{name}.tasks must leave room for the tasks that admitted strikes: {len(left)} of {n} are left in "
                 f"the split {split}, and {fault}"
             ) from fault
-        if len(left) >= n:
+        left = [task for task in drawn if key_of(task) not in struck]
+        if len(left) >= n or (left and len(drawn) < wanted):  # a world of a file has no more
             return left[:n]
         wanted += n - len(left)
     raise UserError(f"env.{name}.admitted must leave tasks: of {wanted} of the split {split} only {len(left)} are left")

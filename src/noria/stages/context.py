@@ -67,11 +67,15 @@ class Context:
         return int(self.recipe.env[world].config().tasks)
 
     def fresh_tasks(self, world: str, phase: str, n: int) -> list[Task]:
-        """`n` training tasks of a world for one phase, other than those that the round rolled out."""
+        """`n` training tasks of a world for one phase, other than those that the round rolled out.
+
+        A world of a file may not hold so many: those that the round rolled out then come last, and fewer than `n` are
+        played again and again.
+        """
         seed = self.seed("tasks", world, phase) % (1 << 31)
         used = {task.id for task in self.train_tasks()[world]}
         drawn = self.draw(world, "train", n + len(used), seed)
-        return [task for task in drawn if task.id not in used][:n]
+        return sorted(drawn, key=lambda task: task.id in used)[:n]
 
     def heldout_tasks(self, world: str, split: Split, n: int) -> list[Task]:
         """Held-out tasks: the same for every model and round of the run."""

@@ -73,15 +73,13 @@ def load(path: str) -> Mapping[Split, tuple[Task, ...]]:
 
 
 def draw(tasks: Sequence[Task], split: Split, n: int, seed: int) -> list[Task]:
-    """`n` of the tasks in an order that belongs to the seed; a longer list starts with the shorter one.
+    """`n` of the tasks at most, in an order that belongs to the seed; a longer list starts with the shorter one.
 
     Raises:
-        UserError: there are fewer.
+        UserError: there is none.
     """
-    if n > len(tasks):
-        raise UserError(
-            f"tasks must be at most what the file holds: got {n} for {split}, has {len(tasks)} - ask for fewer"
-        )
+    if not tasks:
+        raise UserError(f"env path must hold tasks of the split {split}: got none - make more, or name another file")
     order = list(range(len(tasks)))
     random.Random(f"functions/{split}/{seed}").shuffle(order)
     return [tasks[i] for i in order[:n]]
