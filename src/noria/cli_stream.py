@@ -125,12 +125,17 @@ def make(
     identity = " ".join([name, *sorted(options or [])])
     what = cast(Literal["content", "prompt"], compared)
     wanted = Wanted(identity, cast(Split, split), seed, n or 256, dedup, what, proved=proved)
+    _grown(name, wanted, out, sandbox, options or [], as_json)
+
+
+def _grown(name: str, wanted: Wanted, out: Path, sandbox: str, options: Sequence[str], as_json: bool) -> None:
+    """Grow the file and print its report. Raises UserError where the world holds fewer tasks than are wanted."""
     started = time.monotonic()
     with (
-        cli_worlds.opened(name, sandbox, options or ()) as opened,
-        _bar(f"{name} {split}", wanted.n, out, as_json) as advance,
+        cli_worlds.opened(name, sandbox, options) as opened,
+        _bar(f"{name} {wanted.split}", wanted.n, out, as_json) as advance,
     ):
-        check = (lambda task: _refusal(opened, task)) if proved else (lambda task: "")
+        check = (lambda task: _refusal(opened, task)) if wanted.proved else (lambda task: "")
         report = grow(opened, out, wanted, check, advance)
     _print(report | {"seconds": round(time.monotonic() - started, 1)}, as_json)
     if report["used_up"]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_repos import AREAS, BAD, lay, shapes
+from small_repos import AREAS, BAD, TESTS, lay, shapes
 
 from noria.core.code import apply, diff
 from noria.core.errors import UserError
 from noria.core.protocols import Sandbox
 from noria.core.types import Message, Task
+from noria.envs.harbor.folder import read_folder
 from noria.envs.swe import Config, build
 from noria.envs.swe.records import Dataset
 from noria.envs.swe.world import Swe
 from noria.factory.make import Plan, make
+from noria.factory.writers import harbor, swe_bench, swe_smith
 from noria.languages import python
 from noria.sandboxes import bwrap
 from noria.tokens.calls import render_call
@@ -203,6 +206,23 @@ def test_a_fork_goes_its_own_way(world: Swe, task: Task) -> None:
     assert (other.grade().reward, episode.grade().reward) == (1.0, 0.0)
     other.close()
     episode.close()
+
+
+def test_rows_and_folders_of_others_hold_the_same_task(dataset: Dataset, tmp_path: Path) -> None:
+    task = next(iter(dataset.tasks.values()))
+    (repo,) = dataset.repos.values()
+    bench, smith = swe_bench.row(dataset, task), swe_smith.row(dataset, task)
+    assert bench["patch"] == task.patch and "+++ b/tests/test_areas.py" in bench["test_patch"]
+    assert json.loads(bench["FAIL_TO_PASS"]) == smith["FAIL_TO_PASS"] == list(task.fail_to_pass)
+    assert set(json.loads(bench["PASS_TO_PASS"])) == set(task.pass_to_pass(repo)) == set(smith["PASS_TO_PASS"])
+    (path,) = task.broken(dataset.layer(repo.tree))
+    assert smith["patch"].startswith(f"--- a/{path}\n+++ b/{path}\n") and smith["patch"] != task.patch
+    harbor.write(dataset, task, tmp_path)
+    folder = read_folder(tmp_path / task.id)
+    assert "files/shapes/areas.py" in folder.environment and "files/tests/test_areas.py" not in folder.environment
+    assert folder.tests["files/tests/test_areas.py"].data.decode() == TESTS
+    sound = base64.b64decode(folder.solution["solve.sh"].data.decode().split("NORIA_END'\n")[1].split("NORIA_END")[0])
+    assert sound.decode() == AREAS
 
 
 def test_a_dataset_that_is_not_there_or_not_whole_is_refused(tmp_path: Path) -> None:

@@ -204,6 +204,17 @@ def test_an_archive_is_unpacked_and_cannot_lead_out(tmp_path: Path) -> None:
         pypi.build().fetch(str(tmp_path / "unsound-1.0.tar.gz"), tmp_path / "uns")
 
 
+def test_pip_says_where_packages_are_where_nothing_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pypi, "_said", lambda *words: "https://index.example/simple" if words[0] == "-c" else "")
+    for key in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(key, raising=False)
+    assert pypi._indexes() == ["https://index.example/simple"]
+    monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "file:///a file:///b")
+    assert pypi._indexes() == ["https://index.example/simple", "file:///a", "file:///b"]
+    monkeypatch.undo()
+    assert pypi._said("-c", pypi._DEFAULT).startswith("https://") and pypi._said("-c", "1/0") == ""
+
+
 def test_an_index_of_this_machine_gives_the_newest_sdist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "simple" / "sound"
     page.mkdir(parents=True)

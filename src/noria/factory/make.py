@@ -355,7 +355,7 @@ def _spread(counts: Sequence[int]) -> dict[str, int]:
 
 
 def _changed(patch: str) -> int:
-    return sum(line[:1] in "+-" and not line.startswith(("+++", "---")) for line in patch.split("\n"))
+    return sum(line.startswith(("+", "-")) and not line.startswith(("+++", "---")) for line in patch.split("\n"))
 
 
 def _write(plan: Plan, sites: Sequence[_Site], tasks: Sequence[SweTask], report: dict[str, Any]) -> None:

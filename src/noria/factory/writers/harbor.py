@@ -32,6 +32,10 @@ for folder, inner, names in os.walk("/app"):
         path = os.path.relpath(os.path.join(folder, name), "/app")
         if name in SETTINGS or path in given["files"]:
             os.unlink(os.path.join("/app", path))
+for folder, known in given["known"].items():  # a new module here would be loaded in place of another
+    for name in set(os.listdir(os.path.join("/app", folder))) - set(known):
+        place = os.path.join("/app", folder, name)
+        shutil.rmtree(place) if os.path.isdir(place) and not os.path.islink(place) else os.unlink(place)
 shutil.copytree("/tests/files", "/app", dirs_exist_ok=True)
 path = ":".join(os.path.join("/app", each) for each in given["path"])
 report = "/logs/verifier/report.jsonl"
@@ -68,7 +72,8 @@ def _folder(dataset: Dataset, task: SweTask, repo: Repo) -> Folder:
     kept = {*repo.layout.tests, *repo.layout.settings} & files.keys()
     path = [each.removeprefix("/workspace").lstrip("/") for each in json.loads(repo.layout.fact("path", "[]"))]
     tests = [*task.fail_to_pass, *task.pass_to_pass(repo)]
-    given = {"tests": tests, "files": sorted(kept), "path": path}
+    known = {each: sorted(place.name for place in (tree / each).iterdir()) for each in path}
+    given = {"tests": tests, "files": sorted(kept), "path": path, "known": known}
     runner = Path(__file__).parents[2] / "languages" / "_pytest_runner.py"
     image = ["FROM python:3.11-slim", "WORKDIR /app", f"RUN pip install --no-cache-dir {shlex.join(repo.layout.needs)}"]
     image += [f"ENV PYTHONPATH={':'.join(f'/app/{each}'.rstrip('/') for each in path)}", "COPY files/ /app/"]
