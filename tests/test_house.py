@@ -28,9 +28,11 @@ WRITTEN = sorted(
 MAX_FILE_LINES = 420
 MAX_FUNCTION_LINES = 70
 #: Files whose work is to survive anything that foreign code raises.
-CATCH_ALL = {"core/errors.py", "sandboxes/_testrun.py"}
-#: A program of its own, started inside the sandbox; nothing imports it.
-PROGRAM = "sandboxes/_forkserver.py"
+CATCH_ALL = {"core/errors.py", "sandboxes/_testrun.py", "sandboxes/_warm.py", "factory/functions/_play.py"}
+#: Programs of their own, started inside the sandbox; nothing imports them.
+PROGRAMS = {"sandboxes/_forkserver.py", "factory/functions/_play.py", "factory/functions/_watch.py"}
+#: Files to which an unfinished body is a text that they write or read.
+UNFINISHED = {"mutations/_syntax/python.py", "tests/mutations/test_mutation_proposals.py"}
 #: Names that must not be imported before a command needs them.
 HEAVY = ("torch", "transformers", "openai", "reasoning_gym", "vllm", "ray")
 LIGHT = ("noria", "noria.cli", "noria.core.recipe", "noria.core.registry", "noria.core.store", "noria.web")
@@ -135,7 +137,7 @@ def test_modules_only_define() -> None:
     working = {
         f"{name(path)}:{statement.lineno}"
         for path in MODULES
-        if name(path) != PROGRAM and not name(path).startswith("cli")  # typer gathers commands by a call
+        if name(path) not in PROGRAMS and not name(path).startswith("cli")  # typer gathers commands by a call
         for statement in tree(path).body
         if runs_work(statement)
     }
@@ -170,9 +172,20 @@ def test_nothing_names_the_machine_it_was_written_on() -> None:
     assert named == set()
 
 
+def test_no_registry_is_named() -> None:
+    hosts = ("py" + "pi.org", "python" + "hosted", "registry." + "npmjs", "crates" + ".io", "proxy." + "golang")
+    named = {f"{name(path)}: {host}" for path in WRITTEN for host in hosts if host in path.read_text(encoding="utf-8")}
+    assert named == set()
+
+
 def test_no_work_is_left_open() -> None:
     marks = ("TO" + "DO", "FIX" + "ME", "XX" + "X", "NotImplemented" + "Error")
-    left = {f"{name(path)}: {mark}" for path in WRITTEN for mark in marks if mark in path.read_text(encoding="utf-8")}
+    left = {
+        f"{name(path)}: {mark}"
+        for path in WRITTEN
+        for mark in marks
+        if mark in path.read_text(encoding="utf-8") and not (mark == marks[3] and name(path) in UNFINISHED)
+    }
     assert left == set()
 
 

@@ -42,6 +42,20 @@ def test_every_method_says_where_it_is_from(folder: str) -> None:
     assert [entry.name for entry in registry.entries(folder) if not entry.origin] == []
 
 
+#: Kinds that no recipe names, so that nothing of them is configured.
+UNTYPED = {"languages", "mutations"}
+
+
+@pytest.mark.parametrize("folder", registry.FOLDERS)
+def test_every_kind_has_plugins(folder: str) -> None:
+    assert registry.entries(folder)
+
+
+def test_every_folder_of_operators_and_languages_is_listed() -> None:
+    assert {"boolean_negated", "loop_removed"} < set(registry.names("mutations"))
+    assert registry.names("languages")
+
+
 @pytest.mark.parametrize("folder", registry.FOLDERS)
 def test_every_plugin_has_a_docstring(folder: str) -> None:
     assert [entry.name for entry in registry.entries(folder) if not entry.doc] == []
@@ -119,7 +133,7 @@ def test_config_fields_are_read_from_the_source(module: Path) -> None:
     assert found is not None and {"aggregate", "balance"} < set(found) and found[-1] == "more"
 
 
-@pytest.mark.parametrize("folder", [folder for folder in registry.FOLDERS if folder != "languages"])
+@pytest.mark.parametrize("folder", sorted({*registry.FOLDERS} - UNTYPED))
 def test_fields_read_from_the_source_are_those_of_the_class(folder: str) -> None:
     for name in registry.names(folder):
         kind = vars(registry.resolve(folder, name))["Config"]

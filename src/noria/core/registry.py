@@ -21,7 +21,7 @@ from noria.core.errors import UserError
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = (
     "envs", "engines", "teachers", "sandboxes", "sources", "signals", "losses", "aggregates", "trainers", "executors",
-    "factories", "contexts", "graders", "harnesses", "languages",
+    "contexts", "graders", "harnesses", "languages", "mutations",
 )  # fmt: skip
 
 #: Slow or optional packages: a module that needs one is only read, not run, while a recipe is checked.

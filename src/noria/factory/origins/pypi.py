@@ -15,8 +15,9 @@ from typing import Any
 
 from noria.factory.origins.base import FETCH_S, Fetched, Unfetched, digest_of
 
-#: Where pip looks unless it was set up otherwise, and the form of an index's page.
-_PYPI = "https://pypi.org/simple"
+#: Prints where pip looks unless it was set up otherwise.
+_DEFAULT = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
+#: The form of an index's page.
 _ACCEPT = {"Accept": "text/html"}
 MOST_BYTES, MOST_UNPACKED = 256 << 20, 1 << 30
 
@@ -70,17 +71,25 @@ class Pypi:
 
 
 def _indexes() -> list[str]:
-    """The package indexes that pip is set up with."""
+    """The package indexes that pip is set up with, or the one that it knows itself; none where there is no pip."""
     found: list[str] = []
     for key in ("index-url", "extra-index-url"):
-        words = [sys.executable, "-m", "pip", "config", "get"]
         given = os.environ.get(f"PIP_{key.upper().replace('-', '_')}", "")
         for where in (f"install.{key}", f"global.{key}"):
-            if not given:
-                done = subprocess.run([*words, where], capture_output=True, text=True, check=False, timeout=60)
-                given = done.stdout.strip() if done.returncode == 0 else ""
-        found += given.split() or ([_PYPI] if key == "index-url" else [])
+            given = given or _said("-m", "pip", "config", "get", where)
+        if key == "index-url":
+            given = given or _said("-c", _DEFAULT)
+        found += given.split()
     return found
+
+
+def _said(*words: str) -> str:
+    """What this Python prints on being run so; nothing where it fails."""
+    try:
+        done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, timeout=60)
+    except subprocess.TimeoutExpired:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def _get(url: str) -> bytes:
