@@ -168,6 +168,15 @@ class Warm(Protocol):
 
 
 @runtime_checkable
+class Showing(Protocol):
+    """A language that needs more inside than the system's own folders show."""
+
+    def shows(self, deps: Path) -> tuple[tuple[str, str], ...]:
+        """(place inside, folder of this machine), seen read-only: a toolchain, or a part of the layer `deps`."""
+        ...
+
+
+@runtime_checkable
 class Quoting(Protocol):
     """A language that finds a test in its file."""
 

@@ -1,0 +1,171 @@
+"""What JavaScript and TypeScript have in common: packages of npm whose tests run under Node."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from noria.languages import _files, _toolchains
+from noria.languages._lines import NAME, Lines, lines
+from noria.languages.base import DEPS, SLOWEST, WORKSPACE, Layout, Step, Unusable
+
+#: Seconds of one test file, and of a run of all.
+FILE_S, SUITE_S = 20.0, 300.0
+SETTINGS = frozenset({
+    "package.json", "package-lock.json", "npm-shrinkwrap.json", ".mocharc.js", ".mocharc.json", ".mocharc.yml",
+    ".npmrc", ".babelrc", "tsconfig.json", "yarn.lock", "pnpm-lock.yaml",
+})  # fmt: skip
+#: Folders of this machine where packages lie that the sandbox would show.
+HIDDEN = ("/usr/lib/node_modules", "/usr/local/lib/node_modules", "/usr/share/nodejs")
+_TEST = re.compile(
+    r"(^|/)((tests?|__tests__|specs?)/|(tests?|specs?)\.[cm]?[jt]sx?$|test[-_.][^/]*$|[^/]*[-_.](test|spec)s?\.[cm]?[jt]sx?$)"
+)
+_HELPER = re.compile(r"(^|/)(fixtures?|helpers?|support|mocks?|__mocks__|data|utils?|common|setup)(/|\.|$)")
+_NODE = re.compile(r"""(require\(\s*|from\s+)['"](node:test|test)['"]""")
+_TAPE = re.compile(r"""(require\(\s*|from\s+)['"]tape['"]""")
+_ASSERT = re.compile(r"""(require\(\s*|from\s+)['"](node:)?assert(/strict)?['"]|console\.assert""")
+_CASES = re.compile(r"\b(it|test)\(\s*['\"`]")
+_IMPORT = re.compile(r"""(?:require\(\s*|from\s+|import\s+|import\(\s*)['"]([^'".\n][^'"\n]*)['"]""")
+_NAME = re.compile(r"(@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*")
+_RANGE = re.compile(r"[\w.^~<>=|* +-]{1,80}")
+_BUILT_IN = frozenset({
+    "assert", "async_hooks", "buffer", "child_process", "cluster", "console", "constants", "crypto", "dgram", "dns",
+    "diagnostics_channel", "domain", "events", "fs", "http", "http2", "https", "inspector", "module", "net", "os",
+    "path", "perf_hooks", "process", "punycode", "querystring", "readline", "repl", "stream", "string_decoder", "sys",
+    "test", "timers", "tls", "trace_events", "tty", "url", "util", "v8", "vm", "wasi", "worker_threads", "zlib",
+})  # fmt: skip
+_FOREIGN = ("jest", "vitest", "ava", "tap", "jasmine", "uvu", "qunit", "lab", "karma", "bun")
+#: Words by which a source reaches for the process and the files of its runner.
+_REACHING = re.compile(
+    r"\b(process\.(?:exit|reallyExit|abort|kill|on|once|emit|binding|stdout|argv|execArgv|mainModule|env|_\w+)|"
+    r"child_process|worker_threads|node:test|require\.(?:cache|main|extensions)|Module\._\w+|module\.(?:parent|children)|"
+    r"console\.log|globalThis\.(?:it|test|describe|process|require)|inspector|node:(?:vm|fs|module)|eval\(|"
+    r"new Function|tape|mocha|captureStackTrace|prepareStackTrace)"
+)
+
+
+def missing() -> str | None:
+    """See `Language`."""
+    lacking = [program for program in ("node", "npm") if shutil.which(program) is None]
+    return f"{lacking[0]} is missing: install Node.js 20 or newer" if lacking else None
+
+
+def about(root: Path) -> dict[str, Any] | None:
+    """package.json, None where there is none; {} where it cannot be read."""
+    if not (root / "package.json").is_file():
+        return None
+    try:
+        found = json.loads(_files.text(root, "package.json"))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def is_test(path: str) -> bool:
+    """Whether a file belongs to the tests."""
+    return _TEST.search(path) is not None
+
+
+def kind(text: str, path: str, mocha: bool) -> str:
+    """The runner of a test file, "" where it holds no tests that we can run."""
+    if _HELPER.search(path):
+        return ""
+    if _NODE.search(text):
+        return "node"
+    if _TAPE.search(text):
+        return "tape"
+    if mocha and _CASES.search(text):
+        return "mocha"
+    return "plain" if _ASSERT.search(text) and not _CASES.search(text) else ""
+
+
+def stated(package: Mapping[str, Any]) -> dict[str, str]:
+    """Packages that package.json names, with their ranges."""
+    found: dict[str, str] = {}
+    for key in ("peerDependencies", "optionalDependencies", "devDependencies", "dependencies"):
+        listed = package.get(key)
+        if isinstance(listed, dict):
+            found.update({str(name): str(range_) for name, range_ in listed.items()})
+    return found
+
+
+def needs(texts: Sequence[str], package: Mapping[str, Any], more: Sequence[str] = ()) -> tuple[str, ...]:
+    """Packages that files import, as npm writes them: in the range that is stated, else the newest."""
+    ranges, wanted = stated(package), dict.fromkeys(more)
+    for text in texts:
+        for found in _IMPORT.findall(text):
+            name = "/".join(found.split("/")[: 2 if found.startswith("@") else 1])
+            if ":" not in name and name not in _BUILT_IN and name != package.get("name") and _NAME.fullmatch(name):
+                wanted[name] = None
+    required = package.get("dependencies")
+    for name in required if isinstance(required, dict) else ():
+        if _NAME.fullmatch(str(name)):
+            wanted[str(name)] = None
+    return tuple(
+        f"{name}@{ranges[name]}" if _RANGE.fullmatch(ranges.get(name, "")) else name for name in sorted(wanted)
+    )
+
+
+def no_tests(package: Mapping[str, Any]) -> Unusable:
+    """Why none of the tests can be run."""
+    foreign = [name for name in _FOREIGN if name in stated(package)]
+    if foreign:
+        return Unusable(f"its tests run under {foreign[0]}: node:test, tape, mocha and plain assertions are known")
+    return Unusable("it has no tests: no file below test/ and no *.test.js that node:test, tape or mocha runs")
+
+
+class Node(Lines):
+    """The common part of both plug-ins."""
+
+    caches = ("node_modules", ".nyc_output", "coverage", ".cache", "*.tsbuildinfo")
+    built: tuple[str, ...] = ()
+
+    def missing(self) -> str | None:
+        """See `Language`."""
+        return missing()
+
+    def shows(self, deps: Path) -> tuple[tuple[str, str], ...]:
+        """See `Showing`: packages lie at the root, where Node looks for those of every file."""
+        return (("/node_modules", str(deps / "node_modules")), *_toolchains.shown("node", _toolchains.prefix("node")))
+
+    def install(self, layout: Layout) -> tuple[Step, ...]:
+        """One step: see `_node_layer`."""
+        given = {"needs": layout.needs, "without": layout.fact("package", layout.name)}
+        script = str(Path(__file__).with_name("_node_layer.py"))
+        return (Step((sys.executable, script, json.dumps(given)), 600.0, place="outside"),)
+
+    def steers(self, layout: Layout, path: str) -> bool:
+        """Tests, settings, and packages that would be found before those of the layer."""
+        known = path in layout.tests or path in layout.settings
+        return known or is_test(path) or "node_modules" in path.split("/") or Path(path).name in SETTINGS
+
+    def tampers(self, before: str, after: str) -> str:
+        """See `Wary`."""
+        return ", ".join(sorted(set(_REACHING.findall(after)) - set(_REACHING.findall(before))))
+
+    def read_coverage(self, reports: Mapping[str, bytes]) -> Mapping[str, Mapping[str, frozenset[int]]]:
+        """See `Covering`: all tests of a file run what the file runs."""
+        tests = list(self.status(reports))
+        found: dict[str, Mapping[str, frozenset[int]]] = {}
+        for line in lines(reports.get(NAME, b"")):
+            for file, by_path in dict(line.get("lines") or {}).items():
+                numbers = {path: frozenset(run) for path, run in by_path.items()}
+                found |= {test: numbers for test in tests if test.partition("::")[0] == file}
+        return found
+
+    def run(self, layout: Layout, tests: Sequence[str] | None, report: str, cover: bool, root: str) -> Step:
+        """Run the files that hold these tests, or all, from the folder `root`."""
+        kinds = dict(json.loads(layout.fact("kinds", "{}")))
+        chosen = list(kinds) if tests is None else _files.files_of(tests, list(kinds))
+        options = {
+            "limit_s": max(4.0, float(layout.fact(SLOWEST, str(FILE_S)))), "cover": cover, "root": root,
+            "sources": layout.sources if cover else [], "files": [[path, kinds[path]] for path in chosen],
+        }  # fmt: skip
+        words = ("node", f"{DEPS}/_node_runner.cjs", f"{report}/{NAME}", json.dumps(options))
+        env = (("PATH", _toolchains.path("node")), ("TZ", "UTC"), ("NODE_NO_WARNINGS", "1"))
+        return Step(words, SUITE_S, env, "." if root == WORKSPACE else root)
