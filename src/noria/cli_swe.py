@@ -19,6 +19,7 @@ from noria.core.errors import UserError
 from noria.core.protocols import Sandbox
 from noria.core.recipe_tables import SandboxTable
 from noria.factory.make import Plan, make
+from noria.mutations import operators as all_operators
 
 #: Limits of the sandbox that builds and tests run in.
 MEMORY_MB, DISK_MB, PIDS = 1024, 256, 256
@@ -44,6 +45,13 @@ def make_swe(
         if language not in known:
             raise UserError(
                 f"--language must be one of {', '.join(known)}: got {language!r}{registry.nearest(language, known)}"
+            )
+    mutations = all_operators()
+    for name in operators:
+        if name not in mutations:
+            raise UserError(
+                f"--operators must be of docs/mutations.md: got {name!r}{registry.nearest(name, mutations)} - "
+                f"some are {', '.join(mutations[:4])}"
             )
     at_once = workers or os.cpu_count() or 1
     plan = Plan(

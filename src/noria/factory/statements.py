@@ -146,7 +146,7 @@ def _terse(package: str, shown: Sequence[Failure], failing: int, passing: int) -
 
 def _ticket(package: str, shown: Sequence[Failure], failing: int, passing: int) -> str:
     lines = [f"Title: regression in {package}: {shown[0].about}", "", "Observed", ""]
-    lines += [f"    {each.said or 'a failure without a message'}" for each in shown]
+    lines += dict.fromkeys(f"    {each.said or 'a failure without a message'}" for each in shown)
     lines += ["", f"Expected: what the documentation and the {passing} checks that still pass lead one to expect for "
               f"{_topics(shown)}.", "", "The cause is in the package itself, not in its tests."]  # fmt: skip
     return "\n".join(lines)
