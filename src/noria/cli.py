@@ -23,6 +23,7 @@ from noria import (
     __version__,
     cli_check,
     cli_doctor,
+    cli_enrich,
     cli_export,
     cli_masks,
     cli_models,
@@ -79,6 +80,7 @@ app.add_typer(cli_sandbox.app, name="sandbox")
 app.command(name="masks")(cli_masks.masks)
 app.command()(cli_serve.serve)
 app.command()(cli_export.export)
+app.command(name="enrich")(cli_enrich.enrich_trajectories)
 
 Arguments = Annotated[
     list[str], typer.Argument(metavar="RECIPE [OVERLAY…] [key=value…]", help="Files, then single values.")

@@ -49,8 +49,8 @@ def export(
         return
     named = Path("runs") / folder
     run = Run.open(named if not Path(folder).exists() and named.exists() else folder)
-    stages = _stages(run, stage or [])
-    count = write(((name, each) for name in stages for each in _read(run, name)), out, solved)
+    stages = stages_of(run, stage or [])
+    count = write(((name, each) for name in stages for each in read_stage(run, name)), out, solved)
     print(f"{count} trajectories in {out}")
 
 
@@ -84,7 +84,7 @@ def write(found: Iterable[tuple[str, Trajectory]], out: Path, solved: bool) -> i
     return count
 
 
-def _stages(run: Run, asked: list[str]) -> list[str]:
+def stages_of(run: Run, asked: list[str]) -> list[str]:
     """Finished stages with trajectories, in order. Raises UserError where one that is asked for has none."""
     there = sorted(
         (str(path.parent.relative_to(run.path)) for path in run.path.glob(f"round-*/*/{FILE}")),
@@ -99,7 +99,8 @@ def _stages(run: Run, asked: list[str]) -> list[str]:
     return asked or found
 
 
-def _read(run: Run, stage: str) -> list[Trajectory]:
+def read_stage(run: Run, stage: str) -> list[Trajectory]:
+    """The trajectories of a finished stage. Raises UserError: its file is damaged."""
     try:
         return list(read_jsonl(run.folder(stage) / FILE, Trajectory))
     except ValueError as fault:

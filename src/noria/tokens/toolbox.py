@@ -96,6 +96,16 @@ class Toolbox:
         """The tools as a task shows them to the model."""
         return tuple(each.schema for each in self._tools.values())
 
+    @property
+    def defaults(self) -> dict[str, dict[str, str]]:
+        """Tool -> parameter -> its default as a call would state it; those of None are left out."""
+        out: dict[str, dict[str, str]] = {}
+        for name, each in self._tools.items():
+            found = {key: p.default for key, p in inspect.signature(each.run).parameters.items()}
+            stated = {key: d for key, d in found.items() if d is not None and d is not inspect.Parameter.empty}
+            out[name] = {key: d if isinstance(d, str) else json.dumps(d) for key, d in stated.items()}
+        return out
+
     def run(self, calls: Sequence[Call | Malformed]) -> list[Result]:
         """Do the calls of one turn; results in their order."""
         out: list[Result] = []

@@ -1,0 +1,167 @@
+"""`noria enrich`: trajectories under other tool schemas, with plans and better reasoning, each proved by replay."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from noria import cli_export, cli_make, cli_worlds
+from noria.core import registry
+from noria.core.errors import UserError
+from noria.core.protocols import World
+from noria.core.recipe import Recipe
+from noria.core.store import Run
+from noria.core.types import Message, Trajectory
+from noria.stages.enrichment.enrich import Ask, Options, Report, enrich
+from noria.stages.lines import read_file
+
+
+class Worlds:
+    """Worlds by the name that tasks give them, opened when they are first asked for and closed together."""
+
+    def __init__(self, stack: ExitStack, recipe: Recipe | None, options: Sequence[str]) -> None:
+        self._stack, self._recipe, self._options = stack, recipe, options
+        self._open: dict[str, World | None] = {}
+
+    def __call__(self, name: str) -> World | None:
+        """The world of this name, None where there is none."""
+        if name not in self._open:
+            self._open[name] = self._opened(name)
+        return self._open[name]
+
+    def _opened(self, name: str) -> World | None:
+        if self._recipe is None:
+            known = registry.names("envs")
+            return self._stack.enter_context(cli_worlds.opened(name, options=self._options)) if name in known else None
+        table = self._recipe.env.get(name)
+        if table is None:
+            return None
+        lazy = cli_worlds.LazySandbox(self._recipe.sandbox)
+        self._stack.callback(lazy.close)
+        world: World = table.module().build(table.config(), lazy)
+        self._stack.callback(world.close)
+        return world
+
+
+def enrich_trajectories(
+    source: Annotated[str, typer.Argument(metavar="FILE|RUN", help="Trajectories: a file, a run, or its name.")],
+    out: Annotated[Path, typer.Option("--out", help="NAME.jsonl: samples, as phase.NAME.data reads them.")],
+    schemas: Annotated[
+        bool, typer.Option("--schemas", help="Other tool schemas. Without a choice: all three.")
+    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="The first reasoning becomes a plan.")] = False,
+    refine: Annotated[bool, typer.Option("--refine", help="Empty, copied, contradictory reasoning anew.")] = False,
+    share: Annotated[float, typer.Option("--share", help="Share of the trajectories, 0 to 1.")] = 0.3,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Chooses, draws and words.")] = 0,
+    stage: Annotated[
+        list[str] | None, typer.Option("--stage", help="Of a run, as round-1/curate; may be repeated. Default: all.")
+    ] = None,
+    options: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="With a file: option of its worlds.")
+    ] = None,
+    propose: Annotated[
+        str | None, typer.Option("--propose", metavar="URL", help="Server whose model words plans and reasoning.")
+    ] = None,
+    model: Annotated[str | None, typer.Option("--model", help="With --propose: its name there.")] = None,
+    key_env: Annotated[
+        str | None, typer.Option("--api-key-env", metavar="VAR", help="With --propose: variable that holds the key.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Write trajectories anew: tools under other names and shapes, a plan first, better reasoning, all proved.
+
+    What does not replay is dropped and counted. Actions, their order and what they gave stay the same.
+
+    Example: noria enrich runs/quickstart-20260102-101500 --stage round-1/curate --out enriched.jsonl --share 0.3
+    """
+    if not 0 < share <= 1:
+        raise UserError(f"--share must be above 0 and at most 1: got {share:g} - 0.3 is usual")
+    if out.suffix != ".jsonl":
+        raise UserError(f"--out must be a file NAME.jsonl: got {str(out)!r} - call it {out.stem or 'enriched'}.jsonl")
+    if out.exists():
+        raise UserError(f"--out must be new: {str(out)!r} exists - name another, or remove it")
+    every = not (schemas or plan or refine)
+    report = Report()
+    with ExitStack() as stack:
+        recipe, found = _source(source, stage or [], options or [], report)
+        ask, concurrency = _asking(stack, propose, model, key_env)
+        chosen = Options(schemas or every, plan or every, refine or every, share, seed, ask, concurrency)
+        worlds = Worlds(stack, recipe, options or [])
+        _write(out, enrich(found, worlds, chosen, report))
+    if as_json:
+        print(json.dumps(report.as_json(), indent=2))
+        return
+    table = Table("what", "trajectories")
+    for key, value in report.as_json().items():
+        for name, count in (
+            {key: value}.items() if key != "dropped" else [(f"dropped: {k}", v) for k, v in value.items()]
+        ):
+            table.add_row(name.replace("_", " "), str(count))
+    Console().print(table)
+
+
+def _source(
+    source: str, stages: list[str], options: list[str], report: Report
+) -> tuple[Recipe | None, Iterator[Trajectory]]:
+    """The recipe of a run, None for a file, and the trajectories."""
+    path = Path(source)
+    if path.is_file():
+        if stages:
+            raise UserError(f"--stage must be left out for a file: got {', '.join(stages)} - remove it")
+        return None, _of_file(path, report)
+    if options:
+        raise UserError("--set must be left out for a run, whose recipe says how its worlds are - remove it")
+    named = Path("runs") / source
+    run = Run.open(named if not path.exists() and named.exists() else source)
+    chosen = cli_export.stages_of(run, stages)
+    return run.recipe(), (each for name in chosen for each in cli_export.read_stage(run, name))
+
+
+def _of_file(path: Path, report: Report) -> Iterator[Trajectory]:
+    """The trajectories of a file; a conversation has no task in which it could be replayed."""
+    for _, line in read_file(path):
+        if isinstance(line, Trajectory):
+            yield line
+        else:
+            report.read += 1
+            report.dropped["no_task"] += 1
+
+
+def _asking(stack: ExitStack, propose: str | None, model: str | None, key_env: str | None) -> tuple[Ask | None, int]:
+    """What asks the model of a server, and how many questions at once."""
+    server = cli_make.server_of(propose, model, key_env)
+    if server is None:
+        return None, 1
+    module: Any = registry.resolve("engines", "openai")
+    config = module.Config(**server.model_dump())
+    client = module.build(config)
+    stack.callback(client.close)
+
+    def ask(messages: Sequence[Message]) -> str:
+        return str(client.complete(messages, config.max_output_tokens, config.temperature))
+
+    return ask, int(config.concurrency)
+
+
+def _write(out: Path, samples: Iterator[dict[str, Any]]) -> None:
+    """The file is there when it is whole."""
+    part = out.with_name(f".{out.name}.part")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("w", encoding="utf-8") as file:
+            for sample in samples:
+                file.write(json.dumps(sample, ensure_ascii=False, allow_nan=False) + "\n")
+        part.replace(out)
+    except OSError as fault:
+        raise UserError(
+            f"--out must be a place to write to: got {str(out)!r} ({fault.strerror}) - name another"
+        ) from None
+    finally:
+        part.unlink(missing_ok=True)
