@@ -123,6 +123,10 @@ def test_patches_change_a_copy() -> None:
     for bad in (sets("b/x", 1), Change("delete", "a/z"), Change("append", "m", 1), sets("a/x/l/0", 1), sets("m/x", 1)):
         with pytest.raises(PatchError):
             patched(start, [bad])
+    deep = json.loads("[" * 700 + "]" * 700)
+    for bad in (sets("m", deep), Change("append", "a/x/l", deep)):
+        with pytest.raises(PatchError, match="nested too deeply"):
+            patched(start, [bad])
     assert matches("a/*/n", "a/x/n", start) == "x" and matches("a/*/n", "a/z/n", start) is None
     assert matches("a/?", "a/z", start) == "z" and matches("a/?", "a/x", start) is None
     assert matches("m", "m", start) == "" and matches("m", "m/x", start) is None
@@ -415,8 +419,11 @@ def test_the_first_answer_is_everybody_s_and_records_are_bounded(tmp_path: Path)
 
 def test_a_record_that_is_none_is_refused_and_a_forged_one_is_checked(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database " * 100)
+    with sqlite3.connect(tmp_path / "other") as file:
+        file.execute("CREATE TABLE answers (question TEXT, said TEXT)")
     for config in (
         RecordConfig(path=str(tmp_path / "text")),
+        RecordConfig(path=str(tmp_path / "other")),
         RecordConfig(path=str(tmp_path)),
         RecordConfig(path=str(tmp_path / "none"), replay=True),
         RecordConfig(replay=True),

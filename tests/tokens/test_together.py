@@ -98,8 +98,10 @@ def test_what_changes_the_state_unexpectedly_makes_those_behind_it_run_anew(give
 
 
 def test_a_fault_leaves_only_where_its_turn_comes() -> None:
+    ill = Store(Meeting(4))
     with pytest.raises(SandboxError):
-        texts(Store(Meeting(2)), "x", "fault")
+        texts(ill, "x", "late", "fault", "y")
+    assert ill.dropped == ["late", "y"]
     store = Store(Meeting(2))
     store._done = lambda words, text: words.append(text) or "ok"  # type: ignore[method-assign, func-returns-value]
     assert texts(store, "sly", "other") == ["ok", "ok"]

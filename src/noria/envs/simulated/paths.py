@@ -38,7 +38,7 @@ def patched(state: State, changes: Sequence[Change]) -> State:
     """A copy of the state with the changes made.
 
     Raises:
-        PatchError: a path leads nowhere.
+        PatchError: a path leads nowhere, or a value is nested too deeply to be one of a state.
     """
     after = copy.deepcopy(state)
     for change in changes:
@@ -54,10 +54,17 @@ def patched(state: State, changes: Sequence[Change]) -> State:
         elif change.op == "append":
             if not isinstance(inside[last], list):
                 raise PatchError(f"path {change.path[:80]!a} is no list")
-            inside[last].append(copy.deepcopy(change.value))
+            inside[last].append(_copied(change))
         else:
-            inside[last] = copy.deepcopy(change.value)
+            inside[last] = _copied(change)
     return after
+
+
+def _copied(change: Change) -> Any:
+    try:
+        return copy.deepcopy(change.value)
+    except RecursionError as fault:
+        raise PatchError(f"the value of path {change.path[:80]!a} is nested too deeply") from fault
 
 
 def matches(pattern: str, path: str, state: State) -> str | None:

@@ -65,6 +65,7 @@ class InFile:
             path.parent.mkdir(parents=True, exist_ok=True)
             with closing(self._opened()) as file, file:
                 file.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)")
+                file.execute("SELECT key, answer FROM answers LIMIT 1")  # somebody else's table has other columns
         except (OSError, sqlite3.Error) as fault:
             raise UserError(
                 f"record.path must be a file that can be written: {path} cannot ({fault}) - name another"

@@ -17,6 +17,7 @@ from noria.core.cover import cover
 from noria.core.errors import SandboxError
 from noria.core.protocols import Sandbox, Workspace
 from noria.core.shingles import code, shingles
+from noria.envs.microswe.given import fault, is_value
 from noria.envs.microswe.plain import plain
 from noria.envs.swe.trial import Bench
 from noria.factory.functions import inputs
@@ -93,6 +94,7 @@ def tasks_of(package: str, choice: Choice, calls: list[list[str]], sandbox: Sand
     usable = [
         i for i, want in enumerate(wants)
         if want is not None and len(_call(choice.name, given[i])) + len(want) <= MOST_CALL
+        and all(map(is_value, (*given[i], want)))
     ]  # fmt: skip
     if len(usable) < LEAST_SHOWN:
         return Found(choice, (), "too few short calls with a result")
@@ -107,7 +109,8 @@ def tasks_of(package: str, choice: Choice, calls: list[list[str]], sandbox: Sand
         {"package": package, "function": choice.name, **_row(choice, mutants, killed, at, rng), **pairs}
         for at in _balanced(mutants, killed, rng)
     )
-    return Found(choice, tuple(row for row in rows if row["wrong"]), "" if rows else "no wrong edit is known")
+    kept = tuple(row for row in rows if not fault({"split": "train", **row}))
+    return Found(choice, kept, "" if kept else "no wrong edit is known, or no edit mends a mutant")
 
 
 def split(found: Sequence[tuple[str, Found]], unseen: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
