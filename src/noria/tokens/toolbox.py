@@ -129,22 +129,25 @@ class Toolbox:
     def _together(self, calls: Sequence[Call | Malformed]) -> list[Result]:
         out: list[Result] = []
         done = at_once([partial(self._early, call) for call in calls])
-        for call, future in zip(calls, done, strict=True):
-            early = future.result()
-            if isinstance(early, Result):
-                out.append(early)
-                continue
-            assert isinstance(call, Call)
-            try:
-                early.keep()
-                out.append(Result(call.name, early.text))
-            except PolicyError as fault:
-                out.append(Result(call.name, str(fault), True))
-            if early.changed:
-                break
-        for future in done[len(out) :]:
-            if future.exception() is None and isinstance(late := future.result(), Ahead):
-                late.drop()
+        try:
+            for call, future in zip(calls, done, strict=True):
+                early = future.result()
+                if isinstance(early, Result):
+                    out.append(early)
+                    continue
+                assert isinstance(call, Call)
+                try:
+                    early.keep()
+                    out.append(Result(call.name, early.text))
+                except PolicyError as fault:
+                    early.drop()
+                    out.append(Result(call.name, str(fault), True))
+                if early.changed:
+                    break
+        finally:  # a fault of one leaves no copy of the others
+            for future in done[len(out) :]:
+                if future.exception() is None and isinstance(late := future.result(), Ahead):
+                    late.drop()
         return out + [self._one(call) for call in calls[len(out) :]]
 
     def _early(self, call: Call | Malformed) -> Result | Ahead:
