@@ -30,6 +30,7 @@ _NODE = re.compile(r"""(require\(\s*|from\s+)['"](node:test|test)['"]""")
 _TAPE = re.compile(r"""(require\(\s*|from\s+)['"]tape['"]""")
 _ASSERT = re.compile(r"""(require\(\s*|from\s+)['"](node:)?assert(/strict)?['"]|console\.assert""")
 _CASES = re.compile(r"\b(it|test)\(\s*['\"`]")
+_MODULE = re.compile(r"(?m)^import\b")
 _IMPORT = re.compile(r"""(?:require\(\s*|from\s+|import\s+|import\(\s*)['"]([^'".\n][^'"\n]*)['"]""")
 _NAME = re.compile(r"(@[a-z0-9~-][a-z0-9._~-]*/)?[a-z0-9~-][a-z0-9._~-]*")
 _RANGE = re.compile(r"[\w.^~<>=|* +-]{1,80}")
@@ -39,6 +40,8 @@ _BUILT_IN = frozenset({
     "path", "perf_hooks", "process", "punycode", "querystring", "readline", "repl", "stream", "string_decoder", "sys",
     "test", "timers", "tls", "trace_events", "tty", "url", "util", "v8", "vm", "wasi", "worker_threads", "zlib",
 })  # fmt: skip
+#: What `_node_expect` stands in for.
+_SHIMMED = frozenset({"vitest", "jest", "@jest/globals"})
 _FOREIGN = ("jest", "vitest", "ava", "tap", "jasmine", "uvu", "qunit", "lab", "karma", "bun")
 #: Words by which a source reaches for the process and the files of its runner.
 _REACHING = re.compile(
@@ -71,17 +74,32 @@ def is_test(path: str) -> bool:
     return _TEST.search(path) is not None
 
 
-def kind(text: str, path: str, mocha: bool) -> str:
-    """The runner of a test file, "" where it holds no tests that we can run."""
-    if _HELPER.search(path):
-        return ""
-    if _NODE.search(text):
-        return "node"
-    if _TAPE.search(text):
-        return "tape"
-    if mocha and _CASES.search(text):
-        return "mocha"
-    return "plain" if _ASSERT.search(text) and not _CASES.search(text) else ""
+def kinds(texts: Mapping[str, str], tests: Sequence[str], package: Mapping[str, Any], compiled: bool) -> dict[str, str]:
+    """The runner of each file that holds tests which we can run; `compiled`: modules are CommonJS when they run."""
+    named = stated(package)
+    found: dict[str, str] = {}
+    for path in tests:
+        text = texts[path]
+        cases = _CASES.search(text) is not None
+        if _HELPER.search(path):
+            continue
+        if _NODE.search(text):
+            found[path] = "node"
+        elif _TAPE.search(text):
+            found[path] = "tape"
+        elif "mocha" in named and cases:
+            found[path] = "mocha"
+        elif ("jest" in named or "vitest" in named) and cases and (compiled or not _MODULE.search(text)):
+            found[path] = "expect"
+        elif _ASSERT.search(text) and not cases:
+            found[path] = "plain"
+    return found
+
+
+def more(found: Mapping[str, str]) -> list[str]:
+    """Packages that the runners of test files need."""
+    wanted = {"mocha": ["mocha"], "expect": ["expect", "jest-mock"]}
+    return [name for kind in sorted(set(found.values())) for name in wanted.get(kind, [])]
 
 
 def stated(package: Mapping[str, Any]) -> dict[str, str]:
@@ -100,12 +118,13 @@ def needs(texts: Sequence[str], package: Mapping[str, Any], more: Sequence[str] 
     for text in texts:
         for found in _IMPORT.findall(text):
             name = "/".join(found.split("/")[: 2 if found.startswith("@") else 1])
-            if ":" not in name and name not in _BUILT_IN and name != package.get("name") and _NAME.fullmatch(name):
+            if ":" not in name and name not in _BUILT_IN and name not in _SHIMMED and _NAME.fullmatch(name):
                 wanted[name] = None
     required = package.get("dependencies")
     for name in required if isinstance(required, dict) else ():
         if _NAME.fullmatch(str(name)):
             wanted[str(name)] = None
+    wanted.pop(str(package.get("name")), None)
     return tuple(
         f"{name}@{ranges[name]}" if _RANGE.fullmatch(ranges.get(name, "")) else name for name in sorted(wanted)
     )
@@ -115,7 +134,10 @@ def no_tests(package: Mapping[str, Any]) -> Unusable:
     """Why none of the tests can be run."""
     foreign = [name for name in _FOREIGN if name in stated(package)]
     if foreign:
-        return Unusable(f"its tests run under {foreign[0]}: node:test, tape, mocha and plain assertions are known")
+        return Unusable(
+            f"its tests run under {foreign[0]}: node:test, tape, mocha, plain assertions, and jest or vitest in "
+            "CommonJS or TypeScript are known"
+        )
     return Unusable("it has no tests: no file below test/ and no *.test.js that node:test, tape or mocha runs")
 
 
@@ -164,8 +186,9 @@ class Node(Lines):
         chosen = list(kinds) if tests is None else _files.files_of(tests, list(kinds))
         options = {
             "limit_s": max(4.0, float(layout.fact(SLOWEST, str(FILE_S)))), "cover": cover, "root": root,
+            "compiled": root != WORKSPACE,
             "sources": layout.sources if cover else [], "files": [[path, kinds[path]] for path in chosen],
         }  # fmt: skip
         words = ("node", f"{DEPS}/_node_runner.cjs", f"{report}/{NAME}", json.dumps(options))
         env = (("PATH", _toolchains.path("node")), ("TZ", "UTC"), ("NODE_NO_WARNINGS", "1"))
-        return Step(words, SUITE_S, env, "." if root == WORKSPACE else root)
+        return Step(words, SUITE_S, env)

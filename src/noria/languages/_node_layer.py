@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 MODULES = Path("node_modules")
-RUNNERS = ("_node_runner.cjs", "_node_reporter.mjs")
+RUNNERS = ("_node_runner.cjs", "_node_reporter.mjs", "_node_compile.cjs", "_node_expect.cjs")
 _QUIET = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--no-save", "--loglevel=error")
 
 

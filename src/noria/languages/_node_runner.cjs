@@ -2,7 +2,7 @@
 //
 //     node _node_runner.cjs REPORT '{"limit_s": 20, "cover": false, "root": "/workspace", "files": [[path, kind], ...]}'
 //
-// Kinds: "node" (node:test), "tape" (TAP on the standard output), "mocha" (its JSON reporter), "plain" (the exit code).
+// Kinds: "node" (node:test), "expect" (the same in the words of jest or vitest), "tape" (TAP on the standard output), "mocha" (its JSON reporter), "plain" (the exit code).
 // With "cover", {"lines": {file: {path: [line, ...]}}} says which lines the tests of a file run.
 'use strict';
 
@@ -86,6 +86,7 @@ function readMocha(text) {
 // Where a reporter can write to a file, what sources print does not get into its report.
 const WORDS = {
   node: (file, to) => [`--test-reporter=${__dirname}/_node_reporter.mjs`, `--test-reporter-destination=${to}`, file],
+  expect: (file, to) => ['--require', `${__dirname}/_node_expect.cjs`, ...WORDS.node(file, to)],
   tape: (file) => [file],
   plain: (file) => [file],
   mocha: (file, to) => [
@@ -93,6 +94,9 @@ const WORDS = {
     '--reporter-option', `output=${to}`, file,
   ],
 };
+
+/** TypeScript runs as the JavaScript that was made of it. */
+const scriptOf = (file) => (options.compiled ? file.replace(/(\.[cm]?)tsx?$/, '$1js') : file);
 
 function run(file, kind, scratch) {
   const to = path.join(scratch, 'report');
@@ -103,7 +107,7 @@ function run(file, kind, scratch) {
   if (options.cover) env.NODE_V8_COVERAGE = path.join(scratch, 'cover');
   // Processor time counts, so that a busy machine makes no test slow; who waits gets more, but not for ever.
   const words = ['-c', 'ulimit -t "$1"; shift; exec "$@"', 'sh', String(seconds), process.execPath];
-  const done = spawnSync('/bin/sh', [...words, ...WORDS[kind](file, to)], {
+  const done = spawnSync('/bin/sh', [...words, ...WORDS[kind](scriptOf(file), to)], {
     cwd: root, env, encoding: 'utf8', timeout: 6000 * seconds, killSignal: 'SIGKILL', maxBuffer: 64 << 20,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -142,7 +146,7 @@ function readNode(text) {
   return found;
 }
 
-const READ = { node: readNode, tape: readTape, mocha: readMocha, plain: readExit };
+const READ = { node: readNode, expect: readNode, tape: readTape, mocha: readMocha, plain: readExit };
 
 /** The line of an error that says what it is. */
 function lastOf(text) {

@@ -28,14 +28,12 @@ class JavaScript(_node.Node):
         if not scripts:
             return None
         texts = {path: _files.text(root, path) for path in scripts}
-        mocha = "mocha" in _node.stated(package)
-        kinds = {path: found for path in tests if (found := _node.kind(texts[path], path, mocha))}
+        kinds = _node.kinds(texts, tests, package, False)
         if not kinds:
             raise _node.no_tests(package)
         if not sources:
             raise Unusable("it has no sources: nothing but tests and what is left out as built or as an example")
-        more = ["mocha"] if "mocha" in kinds.values() else []
-        wanted = _node.needs([texts[path] for path in (*sources, *tests)], package, more)
+        wanted = _node.needs([texts[path] for path in (*sources, *tests)], package, _node.more(kinds))
         name = str(package.get("name", root.name))
         facts = {"kinds": json.dumps(kinds), "package": name}
         settings = [path for path in _files.files(root) if Path(path).name in _node.SETTINGS]
