@@ -12,8 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import _debian_layer  # beside this file, which is run by its path
-
 JARS = Path("jars")
 _INSTALLED = Path("/usr/share/java")
 _JUNIT = ("junit4.jar", "hamcrest.jar", "hamcrest-core.jar", "hamcrest-library.jar")
@@ -26,7 +24,11 @@ def main() -> None:
             if (_INSTALLED / name).is_file():
                 shutil.copyfile(_INSTALLED / name, JARS / name)
     else:
-        _debian_layer.fetch(["junit4", "libhamcrest-java", *sys.argv[1:]])
+        script = str(Path(__file__).with_name("_debian_layer.py"))
+        words = [sys.executable, script, "junit4", "libhamcrest-java", *sys.argv[1:]]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(done.stderr.strip()[-300:])
         for jar in Path("root/usr/share/java").rglob("*.jar"):
             if jar.is_file() and not jar.is_symlink():
                 shutil.copyfile(jar, JARS / jar.name)

@@ -14,6 +14,9 @@ const options = {
   module: ts.ModuleKind.CommonJS, target: ts.ScriptTarget.ES2022, esModuleInterop: true, jsx: ts.JsxEmit.React,
   experimentalDecorators: true, useDefineForClassFields: false,
 };
+const ENTRY = ['src/index', 'src/main', 'index', 'mod', 'src/mod']
+  .filter((each) => ['.ts', '.mts', '.tsx', '.cts'].some((ending) => fs.existsSync(path.join(from, each + ending))))
+  .map((each) => `${each}.js`)[0] || 'index.js';
 const SCRIPT = /\.[cm]?[jt]sx?$/;
 
 function walk(below) {
@@ -32,8 +35,15 @@ function walk(below) {
 function put(place, data) {
   if (/\.d\.[cm]?ts$/.test(place)) return;
   if (place === 'package.json') {
-    const about = JSON.parse(data.toString());
-    fs.writeFileSync(path.join(to, place), JSON.stringify({ ...about, type: 'commonjs' }));
+    // What was built before is not here: the package is its sources, under its own name as well.
+    const { exports, ...about } = JSON.parse(data.toString());
+    fs.writeFileSync(path.join(to, place), JSON.stringify({ ...about, type: 'commonjs', main: ENTRY }));
+    if (typeof about.name === 'string' && /^(@[\w.-]+\/)?[\w-][\w.-]*$/.test(about.name)) {
+      const alias = path.join(to, 'node_modules', about.name);
+      fs.mkdirSync(alias, { recursive: true });
+      const entry = JSON.stringify(path.join(to, ENTRY));
+      fs.writeFileSync(path.join(alias, 'index.js'), `module.exports = require(${entry});\n`);
+    }
   } else if (SCRIPT.test(place)) {
     const done = ts.transpileModule(data.toString(), { compilerOptions: options, fileName: place });
     fs.writeFileSync(path.join(to, place.replace(/(\.[cm]?)tsx?$/, '$1js')), done.outputText);

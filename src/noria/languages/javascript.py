@@ -16,6 +16,8 @@ class JavaScript(_node.Node):
 
     name = "javascript"
     suffixes = (".js", ".cjs", ".mjs", ".jsx")
+    #: What was built of the sources would show the fix.
+    caches = (*_node.Node.caches, "dist", "umd", "*.min.js", "*.min.mjs", "*.js.map")
 
     def detect(self, root: Path) -> Layout | None:
         """See `Language`."""

@@ -20,6 +20,8 @@ class TypeScript(_node.Node):
 
     name = "typescript"
     suffixes = (".ts", ".tsx", ".mts", ".cts")
+    #: What was built of the sources would show the fix.
+    caches = (*_node.Node.caches, "dist", "lib", "esm", "cjs", "es", "umd", "build")
 
     def detect(self, root: Path) -> Layout | None:
         """See `Language`."""
