@@ -1,0 +1,158 @@
+"""What plug-ins read of reports and repositories, and what they refuse; no program of a language runs here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from noria.core.protocols import ExecResult
+from noria.languages import c, cpp, go, java, javascript, rust, typescript
+from noria.languages.base import Language, Unusable, Wary
+
+NOTHING = ExecResult(0, "", "", 0.0)
+JUNIT = b"""<?xml version="1.0"?><testsuite name="x">
+<testcase name="one" classname="one" time="0.25" status="run"><system-out/></testcase>
+<testcase name="two" classname="two" time="1" status="fail"><failure message="Failed"/>
+<system-out>check.c:3: assertion failed: a == b</system-out></testcase>
+<testcase name="three" classname="three" time="0" status="run"><system-out>tests/t.c:1:test_a:PASS
+tests/t.c:9:test_b:FAIL: Expected 1 Was 2
+tests/t.c:11:test_c:IGNORE</system-out></testcase>
+<testcase name="four" classname="four" time="0" status="notrun"><skipped message="no"/></testcase></testsuite>"""
+
+
+def rows(*events: Mapping[str, object]) -> bytes:
+    return "\n".join(json.dumps(event) for event in events).encode()
+
+
+def test_junit_of_ctest_with_the_single_tests_of_unity() -> None:
+    plugin, reports = cpp.build(), {"junit.xml": JUNIT}
+    assert plugin.read(reports, NOTHING) == {
+        "one::whole": "pass", "two::whole": "fail", "three::test_a": "pass", "three::test_b": "fail",
+        "three::test_c": "skip", "four::whole": "skip",
+    }  # fmt: skip
+    said = plugin.read_said(reports)
+    assert said["three::test_b"] == "Expected 1 Was 2" and "assertion failed" in said["two::whole"]
+    assert plugin.read_seconds(reports)["one::whole"] == 0.25
+
+
+@pytest.mark.parametrize("data", [b"", b"<testsuite", JUNIT.replace(b"<testsuite", b"<!DOCTYPE a><testsuite", 1)])
+def test_a_broken_report_has_no_tests(data: bytes) -> None:
+    assert c.build().read({"junit.xml": data}, NOTHING) == {}
+
+
+def test_tap() -> None:
+    text = b"1..4\nok 1 - adds\nnot ok 2 - takes away\n# got 3\n# want 2\nok 3 # SKIP later\nnot ok 4 x # TODO\nnoise\n"
+    plugin, reports = c.build(), {"report.tap": text}
+    assert plugin.read(reports, NOTHING) == {
+        "tap::adds": "pass", "tap::takes away": "fail", "tap::3": "skip", "tap::x": "skip"
+    }  # fmt: skip
+    assert plugin.read_said(reports) == {"tap::takes away": "got 3 want 2"}
+
+
+def test_events_of_rust() -> None:
+    report = rows(
+        {"label": "tests/a.rs"},
+        {"type": "test", "event": "started", "name": "x::one"},
+        {"type": "test", "event": "ok", "name": "x::one", "exec_time": 0.5},
+        {"type": "test", "event": "failed", "name": "two", "stdout": "\nthread 'two' panicked at a.rs:1:2:\nno: 3\n"},
+        {"type": "suite", "event": "failed"},
+        {"slow": "tests/a.rs"},
+    )
+    plugin, reports = rust.build(), {"a.json": report, "b.json": b"[1]\n{"}
+    assert plugin.read(reports, NOTHING) == {"tests/a.rs::x::one": "pass", "tests/a.rs::two": "fail"}
+    assert plugin.read_said(reports) == {"tests/a.rs::two": "no: 3", "tests/a.rs": "ran longer than its limit"}
+    assert plugin.read_seconds(reports) == {"tests/a.rs::x::one": 0.5}
+
+
+def test_events_of_go() -> None:
+    one = {"Package": "e.org/p", "Test": "TestA"}
+    report = rows(
+        {"Action": "run", **one},
+        {"Action": "output", **one, "Output": "=== RUN   TestA\n"},
+        {"Action": "output", **one, "Output": "    a_test.go:7: got 1, want 2\n"},
+        {"Action": "fail", **one, "Elapsed": 0.01},
+        {"Action": "pass", "Package": "e.org/p", "Test": "TestB/x", "Elapsed": 0},
+        {"Action": "fail", "Package": "e.org/p", "Elapsed": 0.3},
+    )
+    plugin, reports = go.build(), {"report.jsonl": report}
+    assert plugin.read(reports, NOTHING) == {"e.org/p::TestA": "fail", "e.org/p::TestB/x": "pass"}
+    assert plugin.read_said(reports) == {"e.org/p::TestA": "got 1, want 2"}
+    assert plugin.read_seconds(reports) == {"e.org/p::TestA": 0.3, "e.org/p::TestB/x": 0.3}
+
+
+def test_lines_of_our_runners() -> None:
+    report = rows(
+        {"id": "a::x", "status": "pass", "seconds": 0.1, "said": ""},
+        {"id": "a::y", "status": "fail", "seconds": 0.1, "said": "no"},
+        {"id": "a::y", "status": "pass"},
+        {"id": "a::z", "status": "better than ever"},
+        {"id": ["a"], "status": ["pass"]},
+        {"slow": "b"},
+    )
+    for plugin in (javascript.build(), java.build(), typescript.build()):
+        assert plugin.read({"report.jsonl": report + b"\nnull\n{"}, NOTHING) == {"a::x": "pass", "a::y": "fail"}
+        assert plugin.read_said({"report.jsonl": report}) == {"a::y": "no", "b": "ran longer than its limit"}
+
+
+TAMPERING = [
+    (javascript.build(), "f()", "process.exit(0)", "process.exit"),
+    (typescript.build(), "f()", "console.log('ok 1')", "console.log"),
+    (java.build(), "f();", "System.exit(0);", "System.exit"),
+    (c.build(), "f();", "exit(0);", "exit"),
+    (cpp.build(), "f();", "std::cout << 1;", "cout"),
+    (go.build(), "f()", "os.Exit(0)", "os.Exit"),
+    (rust.build(), "f();", "std::process::exit(0);", "std::process"),
+    (rust.build(), "f();\n#[cfg(test)]\nmod t { a }\n", "f();\n#[cfg(test)]\nmod t { }\n", "#[cfg(test)]"),
+]
+
+
+@pytest.mark.parametrize(("plugin", "before", "after", "word"), TAMPERING)
+def test_reaching_for_the_runner_is_seen(plugin: Wary, before: str, after: str, word: str) -> None:
+    assert word in plugin.tampers(before, after)
+    assert plugin.tampers(after, after) == "" and plugin.tampers(before, before + "\n") == ""
+
+
+REFUSED = [
+    (javascript.build(), {"package.json": "{}", "index.js": "1", "test/a.js": "it('x', 1)"}, "no tests"),
+    (javascript.build(), {"package.json": '{"devDependencies": {"ava": "1"}}', "index.js": "1"}, "run under ava"),
+    (rust.build(), {"Cargo.toml": '[package]\nname="a"\n', "src/lib.rs": "fn f() {}"}, "no tests"),
+    (rust.build(), {"Cargo.toml": "[workspace]\n", "src/lib.rs": ""}, "without a package"),
+    (rust.build(), {"Cargo.toml": "[", "src/lib.rs": ""}, "cannot be read"),
+    (go.build(), {"go.mod": "module a.b/c\n", "a.go": "package a"}, "no tests"),
+    (java.build(), {"Main.java": "class Main {}"}, "no tests"),
+    (java.build(), {"src/A.java": "", "test/B.java": "import org.junit.jupiter.api.X; @Test"}, "JUnit 5"),
+    (c.build(), {"CMakeLists.txt": "project(a)", "a.c": "int a;"}, "no tests"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("plugin", "files", "reason"), REFUSED)
+def test_what_no_tasks_can_be_made_of(plugin: Language, files: dict[str, str], reason: str, tmp_path: Path) -> None:
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    with pytest.raises(Unusable, match=reason):
+        plugin.detect(tmp_path)
+
+
+def test_a_folder_of_another_language_is_none_of_theirs(tmp_path: Path) -> None:
+    (tmp_path / "thing.py").write_text("pass")
+    for module in (c, cpp, go, java, javascript, rust, typescript):
+        assert module.build().detect(tmp_path) is None
+
+
+def test_what_a_node_package_needs(tmp_path: Path) -> None:
+    about = {"name": "p", "dependencies": {"a": "^1.2"}, "devDependencies": {"tape": "5.x", "b": "git+ssh://x/y"}}
+    (tmp_path / "package.json").write_text(json.dumps(about))
+    (tmp_path / "p.js").write_text("require('fs'); require('./x'); require('@s/q/deep'); import('b')")
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "t.js").write_text("const test = require('tape'); const p = require('p');")
+    layout = javascript.build().detect(tmp_path)
+    assert layout is not None and layout.needs == ("@s/q", "a@^1.2", "b", "tape@5.x")
+    assert layout.sources == ("p.js",) and layout.tests == ("test/t.js",) and layout.settings == ("package.json",)
+    assert json.loads(layout.fact("kinds")) == {"test/t.js": "tape"}
+    steers = javascript.build().steers
+    assert steers(layout, "test/new.js") and steers(layout, "node_modules/tape/index.js")
+    assert not steers(layout, "more.js")
