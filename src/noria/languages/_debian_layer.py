@@ -1,4 +1,4 @@
-"""Unpacks Debian packages into the dependency layer, below `root`; nothing is installed and no script of them runs.
+"""Unpacks Debian packages into the dependency layer, below `unpacked`; nothing is installed and no script of them runs.
 
 python _debian_layer.py PACKAGE…
 """
@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path("root")
+ROOT = Path("unpacked")
 #: What nobody reads there.
 _ASIDE = ("usr/share/doc", "usr/share/man", "usr/share/lintian", "usr/share/maven-repo")
 

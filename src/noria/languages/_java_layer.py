@@ -29,10 +29,10 @@ def main() -> None:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             sys.exit(done.stderr.strip()[-300:])
-        for jar in Path("root/usr/share/java").rglob("*.jar"):
+        for jar in Path("unpacked/usr/share/java").rglob("*.jar"):
             if jar.is_file() and not jar.is_symlink():
                 shutil.copyfile(jar, JARS / jar.name)
-        shutil.rmtree("root")
+        shutil.rmtree("unpacked")
     source = str(Path(__file__).with_name("_JUnitRunner.java"))
     words = ["javac", "--release", "11", "-cp", "jars/*", "-d", "runner", "-nowarn", source]
     done = subprocess.run(words, capture_output=True, text=True, check=False)

@@ -6,15 +6,19 @@ import re
 import shlex
 import shutil
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from noria.core.protocols import ExecResult
 from noria.languages import _files, _junit
-from noria.languages.base import DEPS, SLOWEST, Layout, Status, Step, Unusable
+from noria.languages._lines import lines
+from noria.languages.base import DEPS, SLOWEST, WORKSPACE, Layout, Status, Step, Unusable
 
 SUITE_S, TEST_S = 600.0, 30.0
-BUILD = ".noria-build"
+BUILD, COUNTED = ".noria-build", "/tmp/counted-build"
+_ENV = (("TZ", "UTC"), ("LC_ALL", "C"), ("TEST_JOBS", "1"))
 HEADERS = (".h", ".hh", ".hpp", ".hxx", ".inl")
 _TEST = re.compile(r"(^|/)((tests?|testing|unity|googletest|gtest|catch2?|doctest|examples?|fuzz(ing)?)/|test[-_.]|tests?\.)|[-_](unit)?tests?\.\w+$", re.I)  # fmt: skip  # noqa: E501
 _SETTINGS = re.compile(r"(^|/)(CMakeLists\.txt|[^/]*\.cmake|GNUmakefile|[Mm]akefile(\.\w+)?|[^/]*\.mk|CTest\w*\.\w+|configure[^/]*)$")  # fmt: skip  # noqa: E501
@@ -83,28 +87,33 @@ class Native:
 
     def command(self, layout: Layout, tests: Sequence[str] | None, report: str) -> Step:
         """Build what is older than its sources, and run the programs that hold the chosen tests."""
-        env = (("TZ", "UTC"), ("LC_ALL", "C"), ("CTEST_OUTPUT_ON_FAILURE", "0"), ("TEST_JOBS", "1"))
         how = layout.fact("how")
         if how != "cmake":
             words = f"make -s {how} > {report}/report.tap 2> /tmp/said || true; tail -c 4000 /tmp/said >&2"
-            return Step(("sh", "-c", words), SUITE_S, env)
-        limit_s = max(10, round(float(layout.fact(SLOWEST, str(TEST_S)))))
-        set_up = shlex.join([
-            "cmake", "-S", ".", "-B", BUILD, "-DCMAKE_BUILD_TYPE=Debug", "-DBUILD_TESTING=ON",
-            "-DBUILD_SHARED_LIBS=OFF", "-DCMAKE_C_FLAGS_DEBUG=-O0", "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
-            f"-DCMAKE_PREFIX_PATH={DEPS}/root/usr", *layout.fact("options").split(),
-        ])  # fmt: skip
-        run = ["ctest", "--test-dir", BUILD, "--output-junit", f"{report}/junit.xml", "--timeout", str(limit_s), "-Q"]
-        if tests is not None:
-            names = dict.fromkeys(test.rpartition("::")[0] for test in tests)
-            run += ["-R", f"^({'|'.join(_escaped(name) for name in names)})$"]
-        # A failed build ends the run with its errors and without a report.
-        words = (
-            f"[ -f {BUILD}/CMakeCache.txt ] || {set_up} > /tmp/said 2>&1 || {{ tail -c 2000 /tmp/said >&2; exit 3; }}; "
-            f"cmake --build {BUILD} > /tmp/said 2>&1 || {{ grep -m 5 -i error /tmp/said >&2; exit 4; }}; "
-            f"{shlex.join(run)} || true"
+            return Step(("sh", "-c", words), SUITE_S, _ENV)
+        return Step(("sh", "-c", _script(layout, tests, report, BUILD, "-O0")), SUITE_S, _ENV)
+
+    def coverage(self, layout: Layout, report: str) -> Step:
+        """See `Covering`: another build, counted by gcov; a Makefile's programs are not counted."""
+        if layout.fact("how") != "cmake":
+            return Step(("true",), SUITE_S, _ENV)
+        count = (
+            f"cd {COUNTED} && find . -name '*.gcda' > /tmp/counted; at=0; while read -r each; do at=$((at+1)); "
+            f'gcov --json-format --stdout "$each" > {report}/gcov-$at.json 2> /tmp/said; done < /tmp/counted'
         )
-        return Step(("sh", "-c", words), SUITE_S, env)
+        script = _script(layout, None, report, COUNTED, "-O0 --coverage")
+        return Step(("sh", "-c", f"{script}; {count}"), 2 * SUITE_S, _ENV)
+
+    def read_coverage(self, reports: Mapping[str, bytes]) -> Mapping[str, Mapping[str, frozenset[int]]]:
+        """See `Covering`: lines that any test runs count for each."""
+        found: dict[str, set[int]] = defaultdict(set)
+        for path, data in reports.items():
+            for line in lines(data) if path.startswith("gcov-") else ():
+                for file in _objects(line.get("files")):
+                    run = {each.get("line_number") for each in _objects(file.get("lines")) if each.get("count")}
+                    found[str(file.get("file")).removeprefix(f"{WORKSPACE}/")] |= {n for n in run if isinstance(n, int)}
+        by_path = {path: frozenset(run) for path, run in found.items()}
+        return {case.id: by_path for case in _junit.cases(reports.get("junit.xml", b""))} if by_path else {}
 
     def steers(self, layout: Layout, path: str) -> bool:
         """Tests, whatever steers the build, and headers that would be found before those of the system."""
@@ -131,11 +140,34 @@ class Native:
         return {case.id: case.seconds for case in _junit.cases(reports.get("junit.xml", b""))}
 
 
+def _script(layout: Layout, tests: Sequence[str] | None, report: str, folder: str, flags: str) -> str:
+    """Set up, build and run below a folder; a failed build ends it with its errors and without a report."""
+    limit_s = max(10, round(float(layout.fact(SLOWEST, str(TEST_S)))))
+    set_up = shlex.join([
+        "cmake", "-S", ".", "-B", folder, "-DCMAKE_BUILD_TYPE=Debug", "-DBUILD_TESTING=ON", "-DBUILD_SHARED_LIBS=OFF",
+        f"-DCMAKE_C_FLAGS_DEBUG={flags}", f"-DCMAKE_CXX_FLAGS_DEBUG={flags}", f"-DCMAKE_PREFIX_PATH={DEPS}/unpacked/usr",
+        *layout.fact("options").split(),
+    ])  # fmt: skip
+    run = ["ctest", "--test-dir", folder, "--output-junit", f"{report}/junit.xml", "--timeout", str(limit_s), "-Q"]
+    if tests is not None:
+        names = dict.fromkeys(test.rpartition("::")[0] for test in tests)
+        run += ["-R", f"^({'|'.join(_escaped(name) for name in names)})$"]
+    return (
+        f"[ -f {folder}/CMakeCache.txt ] || {set_up} > /tmp/said 2>&1 || {{ tail -c 2000 /tmp/said >&2; exit 3; }}; "
+        f"cmake --build {folder} > /tmp/said 2>&1 || {{ grep -m 5 -i error /tmp/said >&2; exit 4; }}; "
+        f"{shlex.join(run)} || true"
+    )
+
+
 def _options(texts: str) -> list[str]:
     """Options of this project that switch its tests on."""
     found = re.findall(r"(?i)option\s*\(\s*(\w*TEST\w*)\b", texts)
     named = [name for name in found if re.search(r"(?i)(build|enable|with).*test|tests?$", name)]
     return [f"-D{name}=ON" for name in dict.fromkeys(named)]
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _escaped(name: str) -> str:

@@ -144,7 +144,7 @@ def no_tests(package: Mapping[str, Any]) -> Unusable:
 class Node(Lines):
     """The common part of both plug-ins."""
 
-    caches = ("node_modules", ".nyc_output", "coverage", ".cache", "*.tsbuildinfo")
+    caches: tuple[str, ...] = ("node_modules", ".nyc_output", "coverage", ".cache", "*.tsbuildinfo")
     built: tuple[str, ...] = ()
 
     def missing(self) -> str | None:

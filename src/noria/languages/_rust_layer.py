@@ -73,9 +73,9 @@ def _debian(names: list[str]) -> None:
     done = subprocess.run([sys.executable, script, *packages], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"neither crates.io nor Debian gave {', '.join(names)}: {done.stderr.strip()[:300]}")
-    for folder in Path("root/usr/share/cargo/registry").glob("*"):
+    for folder in Path("unpacked/usr/share/cargo/registry").glob("*"):
         shutil.move(str(folder), str(VENDOR / folder.name))
-    shutil.rmtree("root")
+    shutil.rmtree("unpacked")
 
 
 if __name__ == "__main__":

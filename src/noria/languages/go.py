@@ -20,9 +20,11 @@ from noria.languages.base import DEPS, SLOWEST, Layout, Status, Step, Unusable
 
 SUITE_S, PACKAGE_S = 600.0, 60.0
 BUILD = ".noria-go"
-REPORT = "report.jsonl"
+REPORT, COVER = "report.jsonl", "cover.out"
 _MODULE = re.compile(r"(?m)^module\s+(\S+)")
 _REQUIRED = re.compile(r"(?m)^\s*(?:require\s+)?([\w.-]+\.[\w-]+/\S+)\s+(v\S+)")
+#: A block of a cover profile: file, first and last line, how often it ran.
+_BLOCK = re.compile(r"(\S+):(\d+)\.\d+,(\d+)\.\d+ \d+ (\d+)")
 _TESTED = re.compile(r"(?m)^func\s+Test\w*\(")
 _SETTINGS = frozenset({"go.mod", "go.sum", "go.work", "Makefile"})
 _EVENTS: dict[str, Status] = {"pass": "pass", "fail": "fail", "skip": "skip"}
@@ -81,8 +83,26 @@ class Go:
 
     def command(self, layout: Layout, tests: Sequence[str] | None, report: str) -> Step:
         """Of the chosen tests those without a parent are named, in the packages that hold them."""
+        return self._run(layout, tests, report, ())
+
+    def coverage(self, layout: Layout, report: str) -> Step:
+        """See `Covering`: by go itself."""
+        return self._run(layout, None, report, ("-coverpkg", "./...", "-coverprofile", f"{report}/{COVER}"))
+
+    def read_coverage(self, reports: Mapping[str, bytes]) -> Mapping[str, Mapping[str, frozenset[int]]]:
+        """See `Covering`: lines that any test runs count for each."""
+        module = reports.get("module", b"").decode("utf-8", "replace")
+        found: dict[str, set[int]] = defaultdict(set)
+        for text in reports.get(COVER, b"").decode("utf-8", "replace").split("\n"):
+            block = _BLOCK.fullmatch(text)
+            if block is not None and int(block[4]):
+                found[block[1].removeprefix(f"{module}/")].update(range(int(block[2]), int(block[3]) + 1))
+        by_path = {path: frozenset(run) for path, run in found.items()}
+        return dict.fromkeys(self.read(reports, _NOTHING), by_path) if by_path else {}
+
+    def _run(self, layout: Layout, tests: Sequence[str] | None, report: str, more: Sequence[str]) -> Step:
         limit_s = max(10, math.ceil(float(layout.fact(SLOWEST, str(PACKAGE_S)))))
-        words = ["go", "test", "-json", "-p", "1", "-count", "1", "-vet", "off", "-timeout", f"{limit_s}s"]
+        words = ["go", "test", "-json", "-p", "1", "-count", "1", "-vet", "off", "-timeout", f"{limit_s}s", *more]
         if tests is None:
             words.append("./...")
         else:
@@ -93,7 +113,8 @@ class Go:
             ("GOMODCACHE", f"{DEPS}/modules"), ("GOFLAGS", "-mod=mod"), ("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0"),
             ("GOSUMDB", "off"), ("GOMAXPROCS", "2"), ("TZ", "UTC"),
         )  # fmt: skip
-        return Step(("sh", "-c", f"{shlex.join(words)} > {report}/{REPORT}; true"), SUITE_S, env)
+        named = f"printf %s {shlex.quote(layout.fact('module'))} > {report}/module; "
+        return Step(("sh", "-c", f"{named}{shlex.join(words)} > {report}/{REPORT}; true"), SUITE_S, env)
 
     def steers(self, layout: Layout, path: str) -> bool:
         """Tests, and what names the modules."""

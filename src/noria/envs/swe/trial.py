@@ -87,7 +87,7 @@ class Bench:
             return None
         place = f"{PLACE}{secrets.token_hex(8)}"
         run = self._do(workspace, self.language.coverage(self.layout, f"{WORKSPACE}/{place}"), place, None)
-        return self.language.read_coverage(run.reports)
+        return self.language.read_coverage(run.reports) or None
 
     def _do(self, workspace: Workspace, step: Step, place: str, timeout_s: float | None) -> Run:
         limit_s = min(step.timeout_s, timeout_s or step.timeout_s)
