@@ -145,7 +145,8 @@ def _script(layout: Layout, tests: Sequence[str] | None, report: str, folder: st
     limit_s = max(10, round(float(layout.fact(SLOWEST, str(TEST_S)))))
     set_up = shlex.join([
         "cmake", "-S", ".", "-B", folder, "-DCMAKE_BUILD_TYPE=Debug", "-DBUILD_TESTING=ON", "-DBUILD_SHARED_LIBS=OFF",
-        f"-DCMAKE_C_FLAGS_DEBUG={flags}", f"-DCMAKE_CXX_FLAGS_DEBUG={flags}", f"-DCMAKE_PREFIX_PATH={DEPS}/unpacked/usr",
+        f"-DCMAKE_C_FLAGS_DEBUG={flags}", f"-DCMAKE_CXX_FLAGS_DEBUG={flags}",
+        f"-DCMAKE_PREFIX_PATH={DEPS}/unpacked/usr",
         *layout.fact("options").split(),
     ])  # fmt: skip
     run = ["ctest", "--test-dir", folder, "--output-junit", f"{report}/junit.xml", "--timeout", str(limit_s), "-Q"]
