@@ -26,8 +26,8 @@ from noria.stages.lines import read_file
 class Worlds:
     """Worlds by the name that tasks give them, opened when they are first asked for and closed together."""
 
-    def __init__(self, stack: ExitStack, recipe: Recipe | None, options: Sequence[str]) -> None:
-        self._stack, self._recipe, self._options = stack, recipe, options
+    def __init__(self, stack: ExitStack, recipe: Recipe | None, sandbox: str, options: Sequence[str]) -> None:
+        self._stack, self._recipe, self._sandbox, self._options = stack, recipe, sandbox, options
         self._open: dict[str, World | None] = {}
 
     def __call__(self, name: str) -> World | None:
@@ -38,8 +38,9 @@ class Worlds:
 
     def _opened(self, name: str) -> World | None:
         if self._recipe is None:
-            known = registry.names("envs")
-            return self._stack.enter_context(cli_worlds.opened(name, options=self._options)) if name in known else None
+            if name not in registry.names("envs"):
+                return None
+            return self._stack.enter_context(cli_worlds.opened(name, self._sandbox, self._options))
         table = self._recipe.env.get(name)
         if table is None:
             return None
@@ -66,6 +67,7 @@ def enrich_trajectories(
     options: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="With a file: option of its worlds.")
     ] = None,
+    sandbox: Annotated[str, typer.Option(help="With a file: where its worlds run.")] = "bwrap",
     propose: Annotated[
         str | None, typer.Option("--propose", metavar="URL", help="Server whose model words plans and reasoning.")
     ] = None,
@@ -93,7 +95,7 @@ def enrich_trajectories(
         recipe, found = _source(source, stage or [], options or [], report)
         ask, concurrency = _asking(stack, propose, model, key_env)
         chosen = Options(schemas or every, plan or every, refine or every, share, seed, ask, concurrency)
-        worlds = Worlds(stack, recipe, options or [])
+        worlds = Worlds(stack, recipe, sandbox, options or [])
         _write(out, enrich(found, worlds, chosen, report))
     if as_json:
         print(json.dumps(report.as_json(), indent=2))

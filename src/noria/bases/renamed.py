@@ -88,7 +88,7 @@ def renamed(task: Task, renaming: Renaming) -> Task:
     return replace(
         task,
         system=retold.retold(task.system, names),
-        prompt=retold.retold(task.prompt, names),
+        prompt=retold.retold(task.prompt, names, marked=True),
         tools=renaming.schemas,
         data={
             **task.data,

@@ -1,12 +1,12 @@
 """Data files, line by line, into conversations and trajectories; needs no torch, so that `noria check` reads them too.
 
-    {"messages": [{"role": …, "content": …, "tool_calls": […]}, …], "tools": […]}
+    {"messages": [{"role": …, "content": …, "tool_calls": […], "weight": 0 or 1}, …], "tools": […]}
     {"prompt": "…" or messages, "completion": "…" or messages}
     a line of a run's trajectories.jsonl, or an ATIF trajectory (`stages.atif`)
 
 Files are JSON lines; a `.json` file holds one object or a list of them, a `.parquet` file a row each, in which nested
 values may be JSON texts. Arguments of tool calls may be objects or JSON strings; arguments that are null were padding
-of a table and are left out.
+of a table and are left out. An assistant's message of weight 0 carries no loss, as in OpenAI's data for fine-tuning.
 """
 
 from __future__ import annotations
@@ -156,7 +156,10 @@ def _line(entry: Any, where: str) -> Line:
         return _conversation_of(found, where) if whole is None else whole
     if "messages" in found:
         messages = _messages(found["messages"], where)
-        trained = [message.role == "assistant" for message in messages]
+        trained = [
+            message.role == "assistant" and _weight(given, where)
+            for message, given in zip(messages, found["messages"], strict=True)
+        ]
     elif "prompt" in found and "completion" in found:
         asked, said = (_messages(_as_messages(found[key], role), where) for key, role in _SIDES)
         messages = [*asked, *said]
@@ -204,6 +207,14 @@ def _messages(values: Any, where: str) -> list[Message]:
             raise UserError(f"{where} must hold messages of text: got half a surrogate pair - write the whole of it")
         out.append(Message(value["role"], words))
     return out
+
+
+def _weight(message: Mapping[str, Any], where: str) -> bool:
+    """Whether a message carries loss, as far as it says so itself."""
+    weight = message.get("weight")
+    if weight not in (None, 0, 1):
+        raise UserError(f"{where} must hold messages of weight 0 or 1: got {weight!r} - write 0 for no loss")
+    return weight != 0
 
 
 def _list(value: Any, what: str, where: str) -> list[Any]:

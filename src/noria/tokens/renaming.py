@@ -109,7 +109,7 @@ class ToolMap:
         by_shown = {each.shown: each for each in self.arguments}
         for key in given:
             if key not in by_shown and key in self.names:
-                raise PolicyError(f"{self.shown} has no argument {key!r}: it takes {', '.join(by_shown)}")
+                raise PolicyError(f"{self.shown} has no such argument: it takes {', '.join(by_shown)}")
         order = [key for key in self.names.values() if key in given]
         rest = {key: value for key, value in given.items() if key not in by_shown}
         return Call(self.name, {by_shown[key].name: by_shown[key].read(given[key]) for key in order} | rest)
@@ -160,7 +160,7 @@ class Renaming:
         alike = [tool for tool in self.tools if tool.shown == call.name]
         if not alike:
             if self.of(call.name) is not None:
-                raise PolicyError(f"no tool {call.name!r}: there are {', '.join(self.shown_names)}")
+                raise PolicyError(f"no tool of this name: there are {', '.join(self.shown_names)}")
             return call
         if alike[0].choice:
             key, chosen = alike[0].choice, call.args.get(alike[0].choice)

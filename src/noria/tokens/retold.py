@@ -24,13 +24,20 @@ _CUE = re.compile(r"(?:\b(?:call|calls|called|calling|tools?|arguments?|takes?|t
 _LIST = re.compile(r"(?:,| or| and|, or|, and)\s+\Z")
 _AFTER = re.compile(r" (?:takes|needs|has no argument)\b")
 _MUST = re.compile(r"(?: and \w+)? must\b")
+_CALLED = '<call name="'
 _QUOTES = "'\"`"
 _HEAD = re.compile(r"\[(\d+) ([^\]\s]+)\] ")
 _ERROR = "error:"
 
 
-def retold(text: str, tools: Mapping[str, str], arguments: Mapping[str, str] | None = None) -> str:
-    """A text with the names of tools and arguments replaced where it quotes them."""
+def retold(
+    text: str, tools: Mapping[str, str], arguments: Mapping[str, str] | None = None, marked: bool = False
+) -> str:
+    """A text with the names of tools and arguments replaced where it quotes them.
+
+    `marked`: only where it says itself that they are names of tools, as a text must that may speak of other things in
+    quotes, a function of a program for instance.
+    """
     arguments = arguments or {}
     names = sorted({*tools, *arguments}, key=len, reverse=True)
     if not names:
@@ -42,7 +49,11 @@ def retold(text: str, tools: Mapping[str, str], arguments: Mapping[str, str] | N
         name, start, end = found[0], found.start(), found.end()
         goes_on = listed >= 0 and _LIST.fullmatch(text[listed:start]) is not None
         is_tool = name in tools
-        if _quoted(text, start, end) or goes_on or _named(text, start, end, is_tool, name):
+        if marked:
+            meant_so = goes_on or _CUE.search(text, max(0, start - 24), start) or text[:start].endswith(_CALLED)
+        else:
+            meant_so = goes_on or _quoted(text, start, end) or _named(text, start, end, is_tool, name)
+        if meant_so:
             listed = end
             out += text[at:start], tools[name] if is_tool else arguments[name]
             at = end

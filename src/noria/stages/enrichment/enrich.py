@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from noria.core.errors import EngineError
+from noria.core.errors import EngineError, boundary
 from noria.core.protocols import Episode
 from noria.core.seeds import derive
 from noria.core.types import Message, Trajectory
@@ -28,7 +28,8 @@ BLOCK = 32
 Ask = Callable[[Sequence[Message]], str]
 #: Why a trajectory gives no sample; each is counted.
 REASONS = (
-    "not_chosen", "no_task", "no_world", "not_training", "hinted", "branched", "unsolved", "without_tools", "unmapped",
+    "not_chosen", "no_task", "duplicate", "no_world", "not_training", "hinted", "branched", "unsolved",
+    "without_tools", "unmapped",
     replay.DIFFERS, replay.OUTCOME, replay.UNKNOWN, replay.FAILED, "nothing_to_do",
 )  # fmt: skip
 
@@ -80,12 +81,12 @@ def enrich(
     `world_of` opens a world by the name that tasks give it, None where there is none. Worlds are used by this thread
     alone; a model is asked from several.
     """
-    rest = iter(found)
+    rest, known = iter(found), set[int]()
     with ThreadPoolExecutor(max(1, options.concurrency)) as threads:
         while block := list(islice(rest, BLOCK)):
-            drafts = [draft for each in block if (draft := _begun(each, world_of, options, report)) is not None]
-            thought = list(threads.map(lambda draft: _thinking(draft, options), drafts))
-            for draft, by_model in thought:
+            begun = [_begun(each, world_of, options, report, known) for each in block]
+            drafts = [draft for draft in begun if draft is not None]
+            for draft, by_model in list(threads.map(lambda draft: _thinking(draft, options), drafts)):
                 seed = derive(options.seed, draft.trajectory.id)
                 if draft.renaming is None and not draft.rewritten:
                     report.dropped["nothing_to_do"] += 1
@@ -102,20 +103,27 @@ def is_chosen(trajectory: Trajectory, options: Options) -> bool:
     return derive("share", options.seed, trajectory.id) / 2**62 < options.share
 
 
-def _begun(trajectory: Trajectory, world_of: Callable[[str], Any], options: Options, report: Report) -> Draft | None:
+def _begun(
+    trajectory: Trajectory,
+    world_of: Callable[[str], Any],
+    options: Options,
+    report: Report,
+    known: set[int],
+) -> Draft | None:
     report.read += 1
     try:
-        return _drafted(trajectory, world_of, options)
+        return _drafted(trajectory, world_of, options, known)
     except Dropped as dropped:
         report.dropped[str(dropped)] += 1
         return None
 
 
-def _drafted(trajectory: Trajectory, world_of: Callable[[str], Any], options: Options) -> Draft:
+def _drafted(trajectory: Trajectory, world_of: Callable[[str], Any], options: Options, known: set[int]) -> Draft:
     """Raises Dropped."""
-    if not is_chosen(trajectory, options):
-        raise Dropped("not_chosen")
+    content = derive(trajectory.task.world, trajectory.task.id, *(turn.message for turn in trajectory.turns))
     for reason, holds in (
+        ("not_chosen", not is_chosen(trajectory, options)),
+        ("duplicate", content in known),
         ("not_training", trajectory.task.split != "train"),
         ("hinted", bool(trajectory.hint)),
         ("branched", bool(trajectory.branches)),
@@ -123,6 +131,7 @@ def _drafted(trajectory: Trajectory, world_of: Callable[[str], Any], options: Op
     ):
         if holds:
             raise Dropped(reason)
+    known.add(content)
     world = world_of(trajectory.task.world)
     if world is None:
         raise Dropped("no_world")
@@ -131,9 +140,10 @@ def _drafted(trajectory: Trajectory, world_of: Callable[[str], Any], options: Op
     if not trajectory.task.tools:
         raise Dropped("without_tools")
     rng = random.Random(derive("schemas", options.seed, trajectory.id))
+    defaults: Defaults = boundary(lambda: _defaults(world, trajectory), lambda fault: {})
     calls = [call for turn in trajectory.turns for call in hear(turn.message).calls if isinstance(call, Call)]
     try:
-        return samples.under(trajectory, draw(trajectory.task, calls, _defaults(world, trajectory), rng))
+        return samples.under(trajectory, draw(trajectory.task, calls, defaults, rng))
     except (Unmapped, ValueError):
         raise Dropped("unmapped") from None
 
@@ -151,39 +161,36 @@ def _thinking(draft: Draft, options: Options) -> tuple[Draft, int]:
     """The draft with its reasoning rewritten, and how many thoughts are a model's."""
     rng = random.Random(derive("thoughts", options.seed, draft.trajectory.id))
     by_model = 0
-    if options.plans:
-        ways = [(1, plan.question(draft)), (0, plan.by_rules(draft, rng))]
-        draft, which = _rewritten(draft, 0, plan.WHY, ways, options.ask)
+    chosen = refine.chosen(draft)  # a thought that is copied stays one, though the plan takes the place of the first
+    if options.plans and plan.is_fit(draft):
+        question, rules = plan.question(draft), plan.by_rules(draft, rng)
+        draft, which = _rewritten(draft, 0, plan.WHY, question, rules, options.ask)
         by_model += which
     if options.refines:
-        for turn, why in refine.chosen(draft).items():
-            ways = [(1, refine.question(draft, turn)), (0, refine.by_rules(draft, turn, rng))]
-            draft, which = _rewritten(draft, turn, why, ways, options.ask)
+        for turn, why in chosen.items():
+            question, rules = refine.question(draft, turn), refine.by_rules(draft, turn, rng)
+            draft, which = _rewritten(draft, turn, why, question, rules, options.ask)
             by_model += which
     return draft, by_model
 
 
 def _rewritten(
-    draft: Draft, turn: int, why: str, ways: Sequence[tuple[int, str | Sequence[Message]]], ask: Ask | None
-) -> tuple[Draft, int]:
-    """The draft with a turn's reasoning from the first way that gives a sound one, and whether a model's is it."""
+    draft: Draft, turn: int, why: str, question: Sequence[Message], rules: str, ask: Ask | None
+) -> tuple[Draft, bool]:
+    """The draft with a turn's reasoning from a model or else by rules, if it is sound, and whether it is a model's."""
     said = draft.messages[turn]
     tools = " ".join(f"{t.name} {t.description} {dict(t.parameters)}" for t in draft.task.tools)
-    known = [tools, *(message.content for message in draft.conversation(turn))]
-    for which, way in ways:
-        if not isinstance(way, str) and ask is None:
-            continue
-        thought = way if isinstance(way, str) else _asked(ask, way)
+    known = [tools, *(message.content for message in draft.conversation(turn)), rest_of(said)]
+    for by_model, thought in ((True, _asked(ask, question) if ask else ""), (False, rules)):
         new = rethought(said, thought.strip(), draft.messages)
-        if new is None or leak(thought, known, draft.observations[turn:], draft.messages[turn:]):
+        if new is None or leak(thought, known, draft.observations[turn:], draft.messages[turn + 1 :]):
             continue
         assert rest_of(new).strip() == rest_of(said).strip()
-        return draft.thinking(turn, new, why), which
-    return draft, 0
+        return draft.thinking(turn, new, why), by_model
+    return draft, False
 
 
-def _asked(ask: Ask | None, messages: Sequence[Message]) -> str:
-    assert ask is not None
+def _asked(ask: Ask, messages: Sequence[Message]) -> str:
     try:
         return ask(messages)
     except EngineError:  # the client has tried again by itself; the rules stand in

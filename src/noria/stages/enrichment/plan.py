@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noria.core.types import Message
@@ -36,6 +37,11 @@ class Step:
 
     tools: list[str]
     often: bool = False
+
+
+def is_fit(draft: Draft) -> bool:
+    """Whether there is something to plan: the first step acts, and is not all. Reasoning before an answer stays."""
+    return bool(draft.tools_of(0)) and len(steps(draft)) > 1
 
 
 def steps(draft: Draft) -> list[Step]:
@@ -68,6 +74,7 @@ def by_rules(draft: Draft, rng: random.Random) -> str:
     lines = [rng.choice(_OPENINGS)]
     for at, step in enumerate(found):
         words = listed(step.tools) if step.tools else rng.choice(_ANSWER)
+        wordings: Sequence[str]
         if at == 0:
             wordings = _FIRST
         elif at == len(found) - 1:

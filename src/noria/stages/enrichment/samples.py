@@ -1,7 +1,8 @@
 """A trajectory in the making of a sample: what is shown of it, which may be under other names than the world's.
 
 A sample is a conversation of the supervised phase. It has no token ids: nothing in it was sampled as it stands, so
-there is no probability to be a ratio of, whoever said its words first.
+there is no probability to be a ratio of, whoever said its words first. Turns that the rules of error masking know as
+errors have weight 0: they are context, and carry no loss.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from noria.bases.renamed import renamed
 from noria.core.codec import to_json
 from noria.core.types import Message, Task, Trajectory
+from noria.stages import masking
 from noria.tokens import retold
 from noria.tokens.calls import Call, hear
 from noria.tokens.renaming import Renaming, Unmapped
@@ -75,7 +77,9 @@ def under(trajectory: Trajectory, renaming: Renaming) -> Draft:
     Raises:
         Unmapped: a call cannot be said so, or an observation would not be told from another.
     """
-    messages, seen, wholes = [], [], []
+    messages: list[str] = []
+    seen: list[str] = []
+    wholes: list[str] = []
     for turn in trajectory.turns:
         messages.append(retold.said(renaming, turn.message))
         for text, out in ((turn.observation, seen), (turn.whole or turn.observation, wholes)):
@@ -90,8 +94,14 @@ def under(trajectory: Trajectory, renaming: Renaming) -> Draft:
 def line(draft: Draft, seed: int) -> dict[str, Any]:
     """A sample as a line of a data file; what `enrichment` holds is passed over by whoever trains on it."""
     trajectory = draft.trajectory
+    wrong = iter(masking.errors(trajectory.turns))
+    messages = [
+        {"role": message.role, "content": message.content}
+        | ({"weight": 0} if message.role == "assistant" and next(wrong) else {})
+        for message in draft.conversation()
+    ]
     return {
-        "messages": [{"role": message.role, "content": message.content} for message in draft.conversation()],
+        "messages": messages,
         "tools": [tool_schema(tool) for tool in draft.task.tools],
         "enrichment": {
             "trajectory": trajectory.id,

@@ -51,8 +51,8 @@ def rest_of(message: str) -> str:
 def leak(thought: str, known: Sequence[str], later: Sequence[str], actions: Sequence[str]) -> str:
     """What a thought says that could not be known yet, "" for nothing.
 
-    `known` are the texts that stood before it, `later` those that came after, `actions` the messages from it on. Looked
-    for are values of later calls, words with a digit, and runs of `RUN` words.
+    `known` are the texts that stand before it and the action that it leads to, `later` the observations from then on,
+    `actions` the later messages. Looked for are values of later calls, words with a digit, and runs of `RUN` words.
     """
     text = _words(_NUMBERING.sub("", thought))
     before, after = " ".join(_words(" ".join(known))), _words(" ".join(later))
