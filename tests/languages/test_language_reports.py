@@ -44,7 +44,7 @@ def test_a_broken_report_has_no_tests(data: bytes) -> None:
 
 
 def test_tap() -> None:
-    text = b"1..4\nok 1 - adds\nnot ok 2 - takes away\n# got 3\n# want 2\nok 3 # SKIP later\nnot ok 4 x # TODO\nnoise\n"
+    text = b"1..4\nok 1 - adds\nnot ok 2 - takes away\n# got 3\n# want 2\nok 3 # SKIP later\nnot ok 4 x # todo\nnoise\n"
     plugin, reports = c.build(), {"report.tap": text}
     assert plugin.read(reports, NOTHING) == {
         "tap::adds": "pass", "tap::takes away": "fail", "tap::3": "skip", "tap::x": "skip"

@@ -57,7 +57,7 @@ function readTap(text) {
         found.push(current);
       }
       current.asserts += 1;
-      if (result[1] && !/# (TODO|SKIP)/i.test(result[2])) {
+      if (result[1] && !/# (todo|skip)/i.test(result[2])) {
         if (!current.ok) current.told = true;
         else current.said = `${result[2].replace(/^- /, '')}: `;
         current.ok = false;

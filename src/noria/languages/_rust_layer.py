@@ -2,7 +2,7 @@
 
     python _rust_layer.py '{"needs": ["memchr = \\"2\\"", …], "names": ["memchr"], "without": "strsim"}'
 
-Runs in the layer's folder. `cargo vendor` fetches crates where crates.io can be reached; otherwise Debian's packages of
+Runs in the layer's folder. `cargo vendor` fetches crates where their registry can be reached; otherwise Debian's packages of
 their sources are unpacked. No build script runs here.
 """
 
@@ -72,7 +72,7 @@ def _debian(names: list[str]) -> None:
     script = str(Path(__file__).with_name("_debian_layer.py"))
     done = subprocess.run([sys.executable, script, *packages], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        sys.exit(f"neither crates.io nor Debian gave {', '.join(names)}: {done.stderr.strip()[:300]}")
+        sys.exit(f"neither the registry of crates nor Debian gave {', '.join(names)}: {done.stderr.strip()[:300]}")
     for folder in Path("unpacked/usr/share/cargo/registry").glob("*"):
         shutil.move(str(folder), str(VENDOR / folder.name))
     shutil.rmtree("unpacked")
