@@ -268,6 +268,7 @@ def _load(arguments: list[str]) -> Recipe:
     recipe = load([text for text in arguments if text not in overrides], overrides)
     cli_worlds.check_splits(recipe)
     cli_worlds.check_strategies(recipe)
+    cli_worlds.check_lists(recipe)
     check_files(recipe)
     cli_check.check_engines(recipe)
     return recipe

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, cast
 
 from noria.bases.play import play
-from noria.core import registry
+from noria.core import admission, registry
 from noria.core.errors import UserError, boundary
 from noria.core.proofs import Advising, Choosy, Guarded, Habitual
 from noria.core.protocols import Sandbox, Shape, Shaping, TestReport, Workspace, World
@@ -40,9 +41,14 @@ class Refusal(NamedTuple):
 
 
 class LazySandbox:
-    """A sandbox that starts when it is first used, so that worlds without code need none."""
+    """A sandbox that starts when it is first used, so that worlds without code need none.
+
+    Raises:
+        UserError: there is no sandbox of this type.
+    """
 
     def __init__(self, table: SandboxTable) -> None:
+        registry.source("sandboxes", table.type)
         self._table = table
         self._started: Sandbox | None = None
 
@@ -159,6 +165,23 @@ def check_strategies(recipe: Recipe) -> None:
     lazy.close()
     if faults:
         raise UserError("\n".join(faults))
+
+
+def check_lists(recipe: Recipe) -> None:
+    """Every list of tasks that a recipe strikes must be one of its world, with the world's options.
+
+    Raises:
+        UserError: one is not; see `admission.refused_of`.
+    """
+    lazy = LazySandbox(recipe.sandbox)
+    for env, table in recipe.env.items():
+        if table.admitted:
+            world = cast(World, table.module().build(table.config(), lazy))
+            try:
+                admission.refused_of(Path(table.admitted), f"env.{env}.admitted", table.type, world)
+            finally:
+                world.close()
+    lazy.close()
 
 
 def default_tasks(env: str, options: Sequence[str] = ()) -> int:

@@ -156,3 +156,18 @@ def test_a_world_that_has_too_few_says_so() -> None:
     ]
     with pytest.raises(UserError, match=r"env\.s\.tasks must leave room for the tasks that admitted strikes: 5 of 8"):
         admission.draw(small, "train", 8, 0, struck, "s")
+
+
+def test_a_check_reads_the_list_and_so_does_a_proof_its_sandbox(noria, tmp_path: Path, world: Any) -> None:
+    tasks, file = world.tasks("train", 8, 3), tmp_path / "list.json"
+    recipe_of(tmp_path, listed(file, tasks, tasks[:2]))
+    asked = ("check", str(tmp_path / "recipe.toml"))
+    assert noria(*asked).code == 0
+    for text, said in (("", "must be a list of admission"), ('{"worlds": []}', "which is of none")):
+        file.write_text(text)
+        refused = noria(*asked)
+        assert refused.code == 2 and said in refused.err and "env.ledger.admitted" in refused.err
+    with pytest.raises(UserError, match="must be a file: .*null byte"):
+        admission.read(Path("a\0b"), "env.ledger.admitted")
+    refused = noria("tasks", "validate", "--env", "arithmetic", "--n", "1", "--sandbox", "zz")
+    assert refused.code == 2 and "type must name one of the sandboxes: got 'zz'" in refused.err

@@ -425,6 +425,7 @@ def test_a_record_that_is_none_is_refused_and_a_forged_one_is_checked(tmp_path: 
         RecordConfig(path=str(tmp_path / "text")),
         RecordConfig(path=str(tmp_path / "other")),
         RecordConfig(path=str(tmp_path)),
+        RecordConfig(path=str(tmp_path / "a\0b")),
         RecordConfig(path=str(tmp_path / "none"), replay=True),
         RecordConfig(replay=True),
     ):

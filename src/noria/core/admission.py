@@ -76,14 +76,15 @@ def read(path: Path, field: str) -> Admission:
     make = "write it by `noria tasks validate --out FILE`"
     try:
         return Admission.model_validate_json(path.read_bytes())
-    except OSError as fault:
-        raise UserError(f"{field} must be a file: got {str(path)!r}, {fault.strerror} - {make}") from None
     except ValidationError as fault:
         first = fault.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise UserError(
             f"{field} must be a list of admission: got {str(path)!r}, {where} {first['msg']} - {make}"
         ) from None
+    except (OSError, ValueError) as fault:  # a path may hold what no path can
+        why = fault.strerror if isinstance(fault, OSError) else fault
+        raise UserError(f"{field} must be a file: got {str(path)!r}, {why} - {make}") from None
 
 
 def refused_of(path: Path, field: str, type: str, world: World) -> frozenset[str]:

@@ -57,7 +57,7 @@ def load(path: str) -> Mapping[Split, tuple[Task, ...]]:
     """The tasks of a file by split, without repeats.
 
     Raises:
-        UserError: no such file, a line of it is no task of this world, or one lies in two splits.
+        UserError: no such file, it is empty, a line of it is no task of this world, or one lies in two splits.
     """
     found: dict[Split, dict[str, Task]] = {"train": {}, "heldout": {}, "unseen": {}}
     sides: dict[str, Split] = {}
@@ -69,7 +69,9 @@ def load(path: str) -> Mapping[Split, tuple[Task, ...]]:
         ) from fault
     if len(lines) > _MAX_ROWS:
         raise UserError(f"env path must hold at most {_MAX_ROWS} tasks: got {path}, {len(lines)} lines - split it")
-    for number, text in enumerate(lines if lines != [""] else [], 1):
+    if lines == [""]:
+        raise UserError(f"env path must hold a task: got {path}, which is empty - make some: see docs/swe.md")
+    for number, text in enumerate(lines, 1):
         try:
             task = _task(Row.model_validate_json(text))
             if sides.setdefault(task.id.rpartition("-")[2], task.split) != task.split:

@@ -66,9 +66,9 @@ class InFile:
             with closing(self._opened()) as file, file:
                 file.execute("CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)")
                 file.execute("SELECT key, answer FROM answers LIMIT 1")  # somebody else's table has other columns
-        except (OSError, sqlite3.Error) as fault:
+        except (OSError, ValueError, sqlite3.Error) as fault:  # a path may hold what no path can
             raise UserError(
-                f"record.path must be a file that can be written: {path} cannot ({fault}) - name another"
+                f"record.path must be a file that can be written: {str(path)!r} cannot ({fault}) - name another"
             ) from fault
 
     def get(self, key: str) -> str | None:
