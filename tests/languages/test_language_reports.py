@@ -105,6 +105,7 @@ TAMPERING = [
     (cpp.build(), "f();", "std::cout << 1;", "cout"),
     (go.build(), "f()", "os.Exit(0)", "os.Exit"),
     (rust.build(), "f();", "std::process::exit(0);", "std::process"),
+    (c.build(), "int a;", "#define strcmp(a, b) 0\nint a;", "strcmp"),
     (rust.build(), "f();\n#[cfg(test)]\nmod t { a }\n", "f();\n#[cfg(test)]\nmod t { }\n", "#[cfg(test)]"),
 ]
 
@@ -135,6 +136,28 @@ def test_what_no_tasks_can_be_made_of(plugin: Language, files: dict[str, str], r
         (tmp_path / path).write_text(text)
     with pytest.raises(Unusable, match=reason):
         plugin.detect(tmp_path)
+
+
+def test_code_behind_the_tests_of_rust_may_change() -> None:
+    tests = "#[cfg(test)]\nmod tests { fn a() { b(); } }\n"
+    assert rust.build().tampers(f"{tests}fn f() {{ 1 }}", f"{tests}fn f() {{ 2 }}") == ""
+
+
+def test_a_crate_has_a_plain_name(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "lib.rs").write_text("#[test] fn a() {}")
+    (tmp_path / "Cargo.toml").write_text('[package]\nname = "../../x"\n')
+    with pytest.raises(Unusable, match="names no crate"):
+        rust.build().detect(tmp_path)
+
+
+def test_headers_of_the_system_cannot_be_replaced(tmp_path: Path) -> None:
+    for path, text in {"a.c": "int a;", "Makefile": "check: a\n\t./a\n"}.items():
+        (tmp_path / path).write_text(text)
+    layout = c.build().detect(tmp_path)
+    assert layout is not None and layout.sources == ("a.c",)
+    assert c.build().steers(layout, "include/stdbool.h") and cpp.build().steers(layout, "vector")
+    assert not c.build().steers(layout, "more.c") and not c.build().steers(layout, "a.c")
 
 
 def test_a_folder_of_another_language_is_none_of_theirs(tmp_path: Path) -> None:

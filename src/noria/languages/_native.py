@@ -32,6 +32,11 @@ _REACHING = re.compile(
     r"TEST\w*|RUN_TEST|getenv|fopen|open|ofstream|longjmp|setjmp|__FILE__|CTEST\w*)\b"
 )
 
+#: Macros that would stand in for a function or a word of the language.
+_MACRO = re.compile(r"(?m)^\s*#\s*(?:define|undef)\s+[a-z_]\w*")
+#: Headers of the compiler itself.
+_SYSTEM = frozenset({"stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "float.h", "limits.h", "iso646.h"})
+
 
 class Native:
     """The common part of both plug-ins; `name`, `suffixes` and `compilers` are theirs."""
@@ -118,11 +123,17 @@ class Native:
     def steers(self, layout: Layout, path: str) -> bool:
         """Tests, whatever steers the build, and headers that would be found before those of the system."""
         known = path in layout.tests or path in layout.settings
-        return known or bool(_TEST.search(path) or _SETTINGS.search(path)) or path.startswith(BUILD)
+        name = Path(path).name
+        system = path not in layout.sources and (
+            "." not in name or name in _SYSTEM or Path("/usr/include", name).exists()
+        )
+        return known or system or bool(_TEST.search(path) or _SETTINGS.search(path)) or path.startswith(BUILD)
 
     def tampers(self, before: str, after: str) -> str:
         """See `Wary`."""
-        return ", ".join(sorted(set(_REACHING.findall(after)) - set(_REACHING.findall(before))))
+        new = set(_REACHING.findall(after)) - set(_REACHING.findall(before))
+        new |= set(_MACRO.findall(after)) - set(_MACRO.findall(before))
+        return ", ".join(sorted(new))
 
     def read(self, reports: Mapping[str, bytes], result: ExecResult) -> Mapping[str, Status]:
         """See `Language`."""

@@ -2,8 +2,8 @@
 
     python _rust_layer.py '{"needs": ["memchr = \\"2\\"", …], "names": ["memchr"], "without": "strsim"}'
 
-Runs in the layer's folder. `cargo vendor` fetches crates where their registry can be reached; otherwise Debian's packages of
-their sources are unpacked. No build script runs here.
+Runs in the layer's folder. `cargo vendor` fetches crates where their registry can be reached; otherwise Debian's
+packages of their sources are unpacked. No build script runs here.
 """
 
 from __future__ import annotations

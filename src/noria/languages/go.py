@@ -22,7 +22,7 @@ SUITE_S, PACKAGE_S = 600.0, 60.0
 BUILD = ".noria-go"
 REPORT, COVER = "report.jsonl", "cover.out"
 _MODULE = re.compile(r"(?m)^module\s+(\S+)")
-_REQUIRED = re.compile(r"(?m)^\s*(?:require\s+)?([\w.-]+\.[\w-]+/\S+)\s+(v\S+)")
+_REQUIRED = re.compile(r"(?m)^\s*(?:require\s+)?(\w[\w.-]*\.[\w-]+/\S+)\s+(v\S+)")
 #: A block of a cover profile: file, first and last line, how often it ran.
 _BLOCK = re.compile(r"(\S+):(\d+)\.\d+,(\d+)\.\d+ \d+ (\d+)")
 _TESTED = re.compile(r"(?m)^func\s+Test\w*\(")

@@ -115,7 +115,7 @@ class Java(Lines):
         javac = f"javac {' '.join(f'-J{word}' for word in light.split())} -proc:none -nowarn -encoding UTF-8 -g"
         said = "> /tmp/said 2>&1 || { grep -m 5 'error:' /tmp/said >&2; exit 3; }"
         path = shlex.quote(
-            f"{BUILD}/test:{BUILD}/main:{test}:src/test/resources:src/main/resources:{main}:{jars}:{DEPS}/runner"
+            f"{DEPS}/runner:{jars}:{BUILD}/test:{BUILD}/main:{test}:src/test/resources:src/main/resources:{main}"
         )
         limit_s = max(5, math.ceil(float(layout.fact(SLOWEST, str(TEST_S)))))
         words = "\n".join([

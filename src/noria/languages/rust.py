@@ -24,6 +24,7 @@ SUITE_S, TEST_S = 600.0, 30.0
 BUILD = ".noria-target"
 _SETTINGS = frozenset({"Cargo.toml", "Cargo.lock", "build.rs", "rust-toolchain", "rust-toolchain.toml", "clippy.toml"})
 _TESTED = re.compile(r"#\[(\w+::)*test\b")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _INSIDE = re.compile(r"#\[cfg\(test\)\]")
 _EVENTS: dict[str, Status] = {"ok": "pass", "failed": "fail", "ignored": "skip"}
 _REACHING = re.compile(
@@ -68,10 +69,13 @@ class Rust:
             raise Unusable("it has no tests: no #[test] in src/ or tests/")
         wanted = {**_table(manifest, "dependencies"), **_table(manifest, "build-dependencies"),
                   **_table(manifest, "dev-dependencies")}  # fmt: skip
-        facts = {"names": json.dumps(sorted(_crate(name, value) for name, value in wanted.items()))}
         name = str(package.get("name", root.name))
+        odd = [each for each in (name, *wanted, *_crates(wanted)) if not _NAME.fullmatch(each)]
+        if odd:
+            raise Unusable(f"its Cargo.toml names no crate: {odd[0]!r}")
+        facts = {"names": json.dumps(sorted(_crates(wanted)))}
         settings = tuple(path for path in _files.files(root) if Path(path).name in _SETTINGS)
-        needs = tuple(f"{name} = {_inline(value)}" for name, value in sorted(wanted.items()))
+        needs = tuple(f"{key} = {_inline(value)}" for key, value in sorted(wanted.items()))
         return Layout(self.name, name, sources, tests, settings, needs, ("/usr/share/cargo",), tuple(facts.items()))
 
     def install(self, layout: Layout) -> tuple[Step, ...]:
@@ -113,8 +117,7 @@ class Rust:
     def tampers(self, before: str, after: str) -> str:
         """See `Wary`: words that reach out of the code, and tests beside it that are not as they were."""
         new = set(_REACHING.findall(after)) - set(_REACHING.findall(before))
-        parts = _INSIDE.split(after)[1:]
-        if parts and not all(part.strip() in before for part in parts):
+        if not all(_item(after, found.end()) in before for found in _INSIDE.finditer(after)):
             new.add("#[cfg(test)]")
         if len(_TESTED.findall(after)) > len(_TESTED.findall(before)):
             new.add("#[test]")
@@ -170,13 +173,23 @@ def _told(stdout: str) -> str:
     return found[1].replace("note: run with `RUST_BACKTRACE=1`", "").strip()[:500] if found is not None else ""
 
 
+def _item(text: str, start: int) -> str:
+    """What stands from `start` to the end of its block, or of its statement where it has none."""
+    depth = 0
+    for at in range(start, len(text)):
+        depth += (text[at] == "{") - (text[at] == "}")
+        if depth <= 0 and text[at] in "};":
+            return text[start : at + 1]
+    return text[start:]
+
+
 def _table(manifest: Mapping[str, Any], key: str) -> dict[str, Any]:
     found = manifest.get(key)
     return {str(name): value for name, value in found.items()} if isinstance(found, dict) else {}
 
 
-def _crate(name: str, value: Any) -> str:
-    return str(value.get("package", name)) if isinstance(value, dict) else name
+def _crates(wanted: Mapping[str, Any]) -> list[str]:
+    return [str(value.get("package", name)) if isinstance(value, dict) else name for name, value in wanted.items()]
 
 
 def _inline(value: Any) -> str:
