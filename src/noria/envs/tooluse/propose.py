@@ -59,7 +59,7 @@ class ProposeConfig(ServerConfig):
 
     timeout_s: float = Field(default=600.0, gt=0, description="longest silence of the server during one request")
     max_retries: int = Field(default=3, ge=0, le=100, description="further requests after a failed one")
-    max_output_tokens: int = Field(default=8192, ge=256, description="length of a proposal")
+    max_output_tokens: int = Field(default=4096, ge=256, description="length of a proposal")
     temperature: float = Field(default=1.0, ge=0, le=2, description="sampling temperature of a proposal")
 
 
@@ -117,7 +117,8 @@ class Proposed:
                     f"--propose must name a server that answers: {config.base_url} says {fault.status_code} to model "
                     f"{config.model!r} - check --propose, --model and --api-key-env"
                 ) from fault
-            raise EngineError(f"status {fault.status_code} from the server that proposes") from fault
+            said = " ".join(str(fault.message).split())[:300]
+            raise EngineError(f"status {fault.status_code} from the server that proposes: {said}") from fault
         except openai.OpenAIError as fault:
             raise EngineError(f"{type(fault).__name__} from the server that proposes") from fault
         try:
