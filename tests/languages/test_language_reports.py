@@ -83,6 +83,20 @@ def test_events_of_go() -> None:
     assert plugin.read_seconds(reports) == {"e.org/p::TestA": 0.3, "e.org/p::TestB/x": 0.3}
 
 
+def test_lines_that_tests_run() -> None:
+    counted = {"file": "/workspace/a.c", "lines": [{"line_number": 3, "count": 2}, {"line_number": 4, "count": 0}, 1]}
+    reports = {"junit.xml": JUNIT, "gcov-1.json": rows({"files": [counted, {"file": 7}]}), "gcov-2.json": b"{"}
+    found = c.build().read_coverage(reports)
+    assert found["one::whole"]["a.c"] == frozenset({3}) and len(found) == 6
+    assert c.build().read_coverage({"junit.xml": JUNIT}) == {}
+    reports = {
+        "module": b"e.org/p",
+        "cover.out": b"mode: set\ne.org/p/in/a.go:2.5,4.2 1 1\ne.org/p/in/a.go:9.1,9.8 1 0\nodd\n",
+        "report.jsonl": rows({"Action": "pass", "Package": "e.org/p", "Test": "TestA"}),
+    }
+    assert go.build().read_coverage(reports) == {"e.org/p::TestA": {"in/a.go": frozenset({2, 3, 4})}}
+
+
 def test_lines_of_our_runners() -> None:
     report = rows(
         {"id": "a::x", "status": "pass", "seconds": 0.1, "said": ""},
