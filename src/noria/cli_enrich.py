@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,8 +26,11 @@ from noria.stages.lines import read_file
 class Worlds:
     """Worlds by the name that tasks give them, opened when they are first asked for and closed together."""
 
-    def __init__(self, stack: ExitStack, recipe: Recipe | None, sandbox: str, options: Sequence[str]) -> None:
-        self._stack, self._recipe, self._sandbox, self._options = stack, recipe, sandbox, options
+    def __init__(
+        self, stack: ExitStack, recipe: Recipe | None, types: Mapping[str, str], sandbox: str, options: Sequence[str]
+    ) -> None:
+        self._stack, self._recipe, self._types = stack, recipe, types
+        self._sandbox, self._options = sandbox, options
         self._open: dict[str, World | None] = {}
 
     def __call__(self, name: str) -> World | None:
@@ -38,9 +41,10 @@ class Worlds:
 
     def _opened(self, name: str) -> World | None:
         if self._recipe is None:
-            if name not in registry.names("envs"):
+            type_ = self._types.get(name, name)
+            if type_ not in registry.names("envs"):
                 return None
-            return self._stack.enter_context(cli_worlds.opened(name, self._sandbox, self._options))
+            return self._stack.enter_context(cli_worlds.opened(type_, self._sandbox, self._options))
         table = self._recipe.env.get(name)
         if table is None:
             return None
@@ -63,6 +67,10 @@ def enrich_trajectories(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Chooses, draws and words.")] = 0,
     stage: Annotated[
         list[str] | None, typer.Option("--stage", help="Of a run, as round-1/curate; may be repeated. Default: all.")
+    ] = None,
+    envs: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="NAME=TYPE", help="With a file: a world whose tasks have another name."),
     ] = None,
     options: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="With a file: option of its worlds.")
@@ -89,13 +97,14 @@ def enrich_trajectories(
         raise UserError(f"--out must be a file NAME.jsonl: got {str(out)!r} - call it {out.stem or 'enriched'}.jsonl")
     if out.exists():
         raise UserError(f"--out must be new: {str(out)!r} exists - name another, or remove it")
+    types = dict(_type_of(each) for each in envs or [])
     every = not (schemas or plan or refine)
     report = Report()
     with ExitStack() as stack:
-        recipe, found = _source(source, stage or [], options or [], report)
+        recipe, found = _source(source, stage or [], [*(envs or []), *(options or [])], report)
         ask, concurrency = _asking(stack, propose, model, key_env)
         chosen = Options(schemas or every, plan or every, refine or every, share, seed, ask, concurrency)
-        worlds = Worlds(stack, recipe, sandbox, options or [])
+        worlds = Worlds(stack, recipe, types, sandbox, options or [])
         _write(out, enrich(found, worlds, chosen, report))
     if as_json:
         print(json.dumps(report.as_json(), indent=2))
@@ -119,11 +128,21 @@ def _source(
             raise UserError(f"--stage must be left out for a file: got {', '.join(stages)} - remove it")
         return None, _of_file(path, report)
     if options:
-        raise UserError("--set must be left out for a run, whose recipe says how its worlds are - remove it")
+        raise UserError("--set and --env must be left out for a run, whose recipe says how its worlds are - remove it")
     named = Path("runs") / source
     run = Run.open(named if not path.exists() and named.exists() else source)
     chosen = cli_export.stages_of(run, stages)
     return run.recipe(), (each for name in chosen for each in cli_export.read_stage(run, name))
+
+
+def _type_of(text: str) -> tuple[str, str]:
+    name, _, type_ = text.partition("=")
+    known = registry.names("envs")
+    if not name or type_ not in known:
+        raise UserError(
+            f"--env must be NAME=TYPE with a world of this installation: got {text!r}{registry.nearest(type_, known)}"
+        )
+    return name, type_
 
 
 def _of_file(path: Path, report: Report) -> Iterator[Trajectory]:

@@ -382,10 +382,11 @@ def test_the_command(
     from noria.cli import app
 
     file, out = tmp_path / "runs.jsonl", tmp_path / "enriched.jsonl"
-    write_jsonl(file, found["ledger"])
+    one, two, three = found["ledger"]
+    write_jsonl(file, [one, two, replace(three, task=replace(three.task, world="bank"))])
     with file.open("a", encoding="utf-8") as more:
         more.write(json.dumps({"messages": [{"role": "user", "content": "hi"}]}) + "\n")
-    command = ["enrich", str(file), "--out", str(out), "--share", "1", "--json"]
+    command = ["enrich", str(file), "--out", str(out), "--share", "1", "--json", "--env", "bank=ledger"]
     app(command, standalone_mode=False)
     report = json.loads(capsys.readouterr().out)
     assert report["read"] == 4 and report["written"] == 3 and report["dropped"] == {"no_task": 1}
@@ -396,7 +397,12 @@ def test_the_command(
     assert out.read_bytes() == first
     with pytest.raises(ValueError, match="--out must be new"):
         app(command, standalone_mode=False)
-    for bad, why in ((["--share", "0"], "--share"), (["--stage", "x"], "--stage"), (["--model", "m"], "--propose")):
+    for bad, why in (
+        (["--share", "0"], "--share"),
+        (["--stage", "x"], "--stage"),
+        (["--model", "m"], "--propose"),
+        (["--env", "a=b"], "--env"),
+    ):
         with pytest.raises(ValueError, match=why):
             app(["enrich", str(file), "--out", str(tmp_path / "n.jsonl"), *bad], standalone_mode=False)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["enriched.jsonl", "runs.jsonl"]
