@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import socket
 import sys
@@ -102,6 +103,8 @@ def serve(api: Api, listener: socket.socket, drain_s: float, ready: Callable[[],
         head_s: how long a connection may take to say what it wants.
     """
     keep_alive(listener)
+    # asyncio warns at each further piece for a client that has gone; whoever reads an answer may go at any time.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     config = uvicorn.Config(api.app(), **settings(head_s))
     try:
         Server(config, api.loop, drain_s, ready).run(sockets=[listener])
