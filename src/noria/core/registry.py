@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from noria.core.errors import UserError
+from noria.core.syntax import parse
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = (
@@ -173,7 +174,7 @@ def _find_dotted(name: str) -> Path | None:
 
 @lru_cache(maxsize=256)
 def _parse(path: Path, mtime_ns: int) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    return parse(path.read_text(encoding="utf-8"), name=str(path))
 
 
 def _tree(path: Path) -> ast.Module:

@@ -6,7 +6,6 @@ compares or leaves early finds nothing to copy: it must compute.
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import inspect
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from pydantic import Field, field_validator
 from noria.core.config import Checked
 from noria.core.errors import PolicyError
 from noria.core.protocols import Sandbox, TestReport
+from noria.core.syntax import literal, parse
 from noria.core.types import Outcome
 from noria.graders import _shown
 from noria.graders.base import ByBlank, Case, Example, Given, need_sandbox, outcome, spec_of
@@ -45,7 +45,7 @@ class Wanted(Checked):
     @classmethod
     def _is_expression(cls, text: str) -> str:
         try:
-            ast.parse(text, mode="eval")
+            parse(text, "eval")
         except SyntaxError as fault:
             raise ValueError(f"call must be an expression: got {text[:60]!r}") from fault
         return text
@@ -54,7 +54,7 @@ class Wanted(Checked):
     @classmethod
     def _is_literal(cls, text: str) -> str:
         try:
-            ast.literal_eval(text)
+            literal(text)
         except (ValueError, SyntaxError) as fault:
             raise ValueError(f"wanted must be a literal: got {text[:60]!r}") from fault
         return text
@@ -107,7 +107,7 @@ class Calls(ByBlank):
             return outcome(False, str(fault)[:200], {"calls": 0.0})
         said = results(report, len(spec.calls))
         right = [
-            text == _shown.show(ast.literal_eval(each.wanted)) for text, each in zip(said, spec.calls, strict=True)
+            text == _shown.show(literal(each.wanted)) for text, each in zip(said, spec.calls, strict=True)
         ]
         share = sum(right) / len(right)
         reason = "" if share == 1 else f"{right.count(False)} of {len(right)} calls are wrong"

@@ -11,6 +11,8 @@ from email.parser import HeaderParser
 from pathlib import Path
 from typing import Any
 
+from noria.core.syntax import parse
+
 #: Modules whose package at the index has another name.
 PROJECTS = {
     "yaml": "PyYAML", "dateutil": "python-dateutil", "attr": "attrs", "bs4": "beautifulsoup4", "PIL": "Pillow",
@@ -79,7 +81,7 @@ def needs(root: Path, tests: Iterable[str], local: set[str], about: dict[str, An
 
 def _wanted_by(path: Path, local: set[str]) -> list[str]:
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
+        tree = parse(path.read_text(encoding="utf-8", errors="replace"))
     except (SyntaxError, ValueError, OSError):
         return []
     found: list[str] = []

@@ -12,6 +12,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from noria.core.errors import PolicyError
+from noria.core.syntax import literal, parse
 from noria.envs.bfcl.formats import Form
 from noria.envs.bfcl.matching import Made
 
@@ -80,7 +81,7 @@ def _between(text: str, first: str, last: str) -> str | None:
 def _python(text: str) -> list[Made]:
     text = text.strip().strip("'")
     text = text if text.startswith("[") else f"[{text}"
-    body = ast.parse(text if text.endswith("]") else f"{text}]", mode="eval").body
+    body = parse(text if text.endswith("]") else f"{text}]", "eval").body
     if not isinstance(body, ast.List):
         raise ValueError("no list of calls")
     return [_called(each) for each in body.elts]
@@ -149,7 +150,7 @@ def _typed(raw: str, kind: str) -> Any:
     if kind == "boolean":
         return raw.lower() == "true"
     if kind in ("array", "tuple", "object", "dict"):
-        return ast.literal_eval(raw)
+        return literal(raw)
     return None if kind == "null" else raw
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from noria.bases.package import Package
 from noria.core.errors import UserError, boundary
+from noria.core.syntax import parse
 from noria.envs.bfcl.data import Entry
 
 _FOLDER = "eval_checker.multi_turn_eval.func_source_code"
@@ -70,7 +71,7 @@ class Services:
 def taken_apart(text: str) -> tuple[str, list[Any], dict[str, Any]]:
     """Name, positional and named arguments of a call of the ground truth. Raises UserError: it is no such call."""
     try:
-        call = ast.parse(text, mode="eval").body
+        call = parse(text, "eval").body
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             raise ValueError("no call")
         named = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}

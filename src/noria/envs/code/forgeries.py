@@ -6,8 +6,7 @@ the tests in memory. None of it helps, since the results that are wanted are nev
 
 from __future__ import annotations
 
-from ast import literal_eval
-
+from noria.core.syntax import literal
 from noria.core.types import Task
 from noria.graders.calls import TESTS
 from noria.tokens.calls import render_call
@@ -68,7 +67,7 @@ def by_heart(task: Task) -> str:
 
 def given(call: str) -> str:
     """The arguments of a call as Python writes the tuple of them."""
-    return repr(literal_eval(f"({call[call.index('(') + 1 : -1]},)"))
+    return repr(literal(f"({call[call.index('(') + 1 : -1]},)"))
 
 
 def secrets(task: Task) -> list[str]:

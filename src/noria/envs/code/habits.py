@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ast import literal_eval
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
+from noria.core.syntax import literal
 from noria.core.types import Message, Task
 from noria.envs.code.forgeries import by_heart
 from noria.graders._shown import show
@@ -84,7 +84,7 @@ def _calls(heard: Sequence[Message]) -> list[Call]:
 def _as_wanted(seen: str, shown: Sequence[Sequence[str]]) -> bool:
     """Whether every run shown gave what its example says."""
     lines = [line.partition("] ")[2] if line.startswith("[") and len(shown) > 1 else line for line in seen.split("\n")]
-    wanted = [plainly(show(literal_eval(value))) for _, value in shown]
+    wanted = [plainly(show(literal(value))) for _, value in shown]
     return lines == wanted
 
 

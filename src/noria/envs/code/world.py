@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping
 from typing import Literal
 
@@ -13,6 +12,7 @@ from noria.bases.world import ScriptedWorld, habit_named
 from noria.core.config import Checked
 from noria.core.errors import PolicyError, UserError
 from noria.core.protocols import Policy, Sandbox
+from noria.core.syntax import parse
 from noria.core.turns import Progress
 from noria.core.types import Observation, Outcome, Split, Task
 from noria.envs.code import forgeries
@@ -178,7 +178,7 @@ class CodeWorld(ScriptedWorld):
         if not code:
             raise PolicyError("write first")
         try:
-            ast.parse(call, mode="eval")
+            parse(call, "eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
             raise PolicyError("call must be one expression") from fault
         if len(call) > _MAX_CALL or "\n" in call:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 
+from noria.core.syntax import parse
 from noria.core.types import Task
 from noria.envs.microswe.tasks import APP, TESTS
 from noria.tokens.calls import render_call
@@ -83,7 +84,7 @@ def forgeries(task: Task) -> list[list[str]]:
 
 def _by_heart(task: Task) -> str:
     """A last line that answers the calls of the tests and no others."""
-    (function,) = ast.parse(str(task.data["app"])).body
+    (function,) = parse(str(task.data["app"])).body
     assert isinstance(function, ast.FunctionDef)
     given = ",".join(argument.arg for argument in function.args.args)
     tests = re.findall(r"got = \w+\((.*)\)\n    assert got == (.*?), \"", str(task.data["tests"]))

@@ -27,6 +27,7 @@ from pydantic import Field, ValidationError
 
 from noria.core.config import Checked
 from noria.core.errors import PolicyError, UserError
+from noria.core.syntax import literal, parse
 from noria.core.types import Split, Task
 from noria.envs.microswe.edits import follow, read
 from noria.envs.microswe.plain import plain
@@ -140,7 +141,7 @@ def _task(row: Row) -> Task:
 def _check(row: Row) -> None:
     """Raises ValueError: the code is none of this world, or what is said of it is not so."""
     for text in (row.app, row.gold):
-        body = ast.parse(text).body
+        body = parse(text).body
         if not plain(text) or not isinstance(body[0], ast.FunctionDef) or body[0].name != row.function:
             raise ValueError(f"its code must be one plain function {row.function}")
     app, gold = row.app.split("\n"), row.gold.split("\n")
@@ -164,10 +165,10 @@ def _told(name: str, calls: Calls) -> tuple[list[str], list[Any]]:
 
 def _value(text: str) -> Any:
     """The value of a literal. Raises ValueError: it does not read back as itself, or may be told in several ways."""
-    tree = ast.parse(text.strip(), mode="eval")
+    tree = parse(text.strip(), "eval")
     if any(isinstance(node, ast.Set) and len(node.elts) > 1 for node in ast.walk(tree)):
         raise ValueError("a value must not hold a set of several")
     value = ast.literal_eval(tree)
-    if ast.literal_eval(repr(value)) != value:
+    if literal(repr(value)) != value:
         raise ValueError("a value must read back as itself")
     return value

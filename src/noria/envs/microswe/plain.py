@@ -10,6 +10,8 @@ import ast
 import builtins
 import re
 
+from noria.core.syntax import parse
+
 _NODES = (
     ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Assign, ast.AugAssign, ast.For, ast.While, ast.If,
     ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.Call,
@@ -42,7 +44,7 @@ def plain(text: str) -> bool:
     if _READ_ANEW.search(text):
         return False
     try:
-        tree = ast.parse(text.encode())
+        tree = parse(text.encode())
     except SyntaxError:
         return True
     except (ValueError, RecursionError, MemoryError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,10 +15,12 @@ from noria.bases.world import ScriptedWorld
 from noria.core.config import Checked
 from noria.core.errors import PolicyError, SandboxError, UserError
 from noria.core.files import read_plain
+from noria.core.proofs import Judge
 from noria.core.protocols import Policy, Sandbox, TestReport
 from noria.core.types import Message, Observation, Outcome, Split, Task
 from noria.envs.microswe import forgeries, given, policies
 from noria.envs.microswe.edits import follow, read
+from noria.envs.microswe.mistakes import mistakes
 from noria.envs.microswe.plain import plain
 from noria.envs.microswe.tasks import APP, TESTS, TOOLS, draw_tasks
 from noria.tokens.calls import Call
@@ -177,6 +181,11 @@ class MicroSwe(ScriptedWorld):
     def policy(self, task: Task, strategy: str, seed: int) -> Policy:
         """See `policies.policy`."""
         return policies.policy(task, strategy, seed)
+
+    def flawed(self, task: Task, seed: int) -> tuple[Policy, Judge]:
+        """A habit drawn by weight (`core.proofs.Flawed`), and `mistakes.mistakes`."""
+        (habit,) = random.Random(f"flawed/{task.id}/{seed}").choices(*zip(*self.strategies.items(), strict=True))
+        return self.policy(task, habit, seed), partial(mistakes, task)
 
     def kind_of(self, call: Call) -> str:
         """The tool; PolicyError: there is no such tool."""

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from noria.core.errors import PolicyError
+from noria.core.syntax import parse
 from noria.envs.problems.problem import decimal
 
 _MAX_CHARS, _MAX_BITS, _MAX_POWER = 200, 400, 64
@@ -27,7 +28,7 @@ def calculate(expression: str) -> str:
     if len(expression) > _MAX_CHARS:
         raise PolicyError(f"an expression has at most {_MAX_CHARS} characters")
     try:
-        tree = ast.parse(expression.strip().replace("^", "**"), mode="eval")
+        tree = parse(expression.strip().replace("^", "**"), "eval")
         return decimal(_value(tree.body))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
         raise PolicyError("this is no arithmetic: write as 2*(3 + 1/4)") from fault

@@ -16,6 +16,8 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from noria.core.syntax import parse
+
 Names = Mapping[str, Any]
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
@@ -65,7 +67,7 @@ def filled(template: str, names: Names) -> str:
 @lru_cache(maxsize=8192)
 def _compiled(term: str) -> CodeType:
     try:
-        tree = ast.parse(term, mode="eval")
+        tree = parse(term, "eval")
     except (SyntaxError, ValueError) as fault:
         raise TermError(f"{term!r} is no term: {fault}") from fault
     for node in ast.walk(tree):

@@ -7,6 +7,7 @@ import operator
 from typing import Any
 
 from noria.core.errors import PolicyError
+from noria.core.syntax import parse
 
 _SIGNS = frozenset("0123456789+-*/(). ")
 _MOST_DIGITS = 60
@@ -40,4 +41,4 @@ def _value(expression: str) -> float:
             return float(_OPERATORS[type(node.op)](of(node.operand)))
         raise ValueError("only + - * / are known")
 
-    return of(ast.parse(expression.strip(), mode="eval").body)
+    return of(parse(expression.strip(), "eval").body)

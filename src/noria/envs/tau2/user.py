@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from noria.core.errors import PolicyError, SandboxError
 from noria.core.remote import ServerConfig, connect, read_key
+from noria.core.syntax import parse
 from noria.core.types import Message, Tool
 
 #: What ends a conversation from the user's side.
@@ -156,7 +157,7 @@ def _written_arguments(text: str, start: int) -> tuple[Mapping[str, Any], int]:
         if end < 0:
             break
         try:
-            call = ast.parse(f"f{text[start : end + 1]}", mode="eval").body
+            call = parse(f"f{text[start : end + 1]}", "eval").body
             assert isinstance(call, ast.Call)
             return {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}, end + 1
         except (SyntaxError, ValueError, MemoryError, RecursionError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 
+from noria.core.syntax import parse
+
 _ALLOWED: frozenset[type[ast.AST]] = frozenset((
     ast.Module, ast.FunctionDef, ast.ClassDef, ast.arguments, ast.arg, ast.keyword, ast.Return, ast.Assign,
     ast.AnnAssign, ast.For, ast.If, ast.Raise, ast.Try, ast.ExceptHandler, ast.Expr, ast.Pass, ast.Import,
@@ -27,7 +29,7 @@ BUILTINS = (*sorted(_CALLED - {"Refused"}), "Exception", "bool", "tuple")
 def faults_in_source(text: str, tools: list[str]) -> list[str]:
     """What speaks against a backend that should have these tools; [] where nothing does."""
     try:
-        tree = ast.parse(text)
+        tree = parse(text)
     except SyntaxError as fault:
         return [f"does not compile: line {fault.lineno}: {fault.msg}"]
     defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}

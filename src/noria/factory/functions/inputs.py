@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import random
 from typing import Any
+
+from noria.core.syntax import literal
 
 #: Calls that a function is played on at most, and how many changes are tried.
 MOST, TRIES = 64, 400
@@ -20,7 +21,7 @@ def near(calls: list[list[str]], rng: random.Random) -> list[list[str]]:
         if not call:
             break
         at = rng.randrange(len(call))
-        call[at] = repr(_changed(ast.literal_eval(call[at]), rng))
+        call[at] = repr(_changed(literal(call[at]), rng))
         found.setdefault(tuple(call))
     return [list(call) for call in found][:MOST]
 
