@@ -258,15 +258,22 @@ def differences(full: Sequence[float], seen: Sequence[float | None]) -> dict[str
     return out
 
 
+def _dies(plan: Plan) -> bool:
+    return plan.doom is not None and plan.doom[1]
+
+
 def measure(sandboxes: int, count: int, deaths: float, seed: int) -> dict[str, Any]:
     """Both passes and the comparison; `faults` is empty where all holds."""
     renderer = Renderer.load(Path(noria.__file__).parent / "data" / "tiny")
     plans = episodes(count, seed)
     calm = play(plans, sandboxes, renderer, seed)
-    wild = play(doomed(plans, calm.runs, deaths, seed), sandboxes, renderer, seed + 1)
+    plans = doomed(plans, calm.runs, deaths, seed)
+    wild = play(plans, sandboxes, renderer, seed + 1)
     full = [outcome.reward for outcome in calm.outcomes]
     seen = [outcome.reward for outcome in wild.outcomes]
-    faults = [f"{sum(one is None for one in full)} unknown without a death"] if None in full else []
+    alone = [(one, "undisturbed") for one in calm.outcomes]
+    alone += [(one, "with deaths") for one, plan in zip(wild.outcomes, plans, strict=True) if not _dies(plan)]
+    faults = [f"{name}: unknown without a death: {one.reason}" for one, name in alone if one.reward is None]
     whole = [reward or 0.0 for reward in full]
     zeros = [reward or 0.0 for reward in seen]
     changed = sum(one is not None and one != other for one, other in zip(seen, full, strict=True))

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sandboxes"))
 
-from abuse import bwrap_reason
+from hostile import bwrap_reason
 from world_contract import SEED, TASKS, WorldContract
 
 from noria.cli_formats import packer_of

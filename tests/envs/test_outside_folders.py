@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sandboxes"))
 
-from abuse import bwrap_reason
+from hostile import bwrap_reason
 
 from noria.core.errors import PolicyError, SandboxError
 from noria.core.files import MOST_FILES, Entry, lay_files, take_files

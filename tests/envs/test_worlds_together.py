@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "sandboxes"))
 
-from abuse import bwrap_reason
+from hostile import bwrap_reason
 
 from noria.core.types import Task, Tool
 from noria.envs import claw, harbor

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
 
 import abuse_trial
-from abuse import bwrap_reason
+from hostile import bwrap_reason
 
 
 @pytest.mark.skipif(bwrap_reason() is not None, reason=str(bwrap_reason()))

@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from abuse import attack, bwrap_reason, healthy, leftovers, outcome, processes_with
+from hostile import attack, bwrap_reason, healthy, leftovers, outcome, processes_with
 
 from noria.core.errors import PolicyError
 from noria.sandboxes import _cgroup, _seccomp, bwrap

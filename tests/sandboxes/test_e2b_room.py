@@ -11,7 +11,7 @@ from elsewhere import KEY, e2b_server
 
 e2b = pytest.importorskip("e2b")
 
-from abuse import bwrap_reason  # noqa: E402
+from hostile import bwrap_reason  # noqa: E402
 
 from noria.core.errors import SandboxError  # noqa: E402
 from noria.sandboxes import e2b as client  # noqa: E402

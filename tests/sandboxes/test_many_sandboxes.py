@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[2] / "bench"))
 
 import many_sandboxes
-from abuse import bwrap_reason
+from hostile import bwrap_reason
 
 pytestmark = pytest.mark.skipif(bwrap_reason() is not None, reason=str(bwrap_reason()))
 

@@ -17,7 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from abuse import attack, bwrap_reason, healthy, leftovers, outcome, processes_with
+from hostile import attack, bwrap_reason, healthy, leftovers, outcome, processes_with
 from pydantic import ValidationError
 
 from noria.core.errors import SandboxError, UserError

@@ -11,8 +11,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from abuse import bwrap_reason
 from elsewhere import KEY, e2b_server, no_e2b, stand_in
+from hostile import bwrap_reason
 
 from noria.core.errors import PolicyError
 from noria.core.protocols import Sandbox

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "sandboxes"))
 
 e2b = pytest.importorskip("e2b")
 
-from abuse import bwrap_reason, leftovers  # noqa: E402
 from elsewhere import KEY, e2b_server  # noqa: E402
+from hostile import bwrap_reason, leftovers  # noqa: E402
 
 pytestmark = pytest.mark.skipif(bwrap_reason() is not None, reason=str(bwrap_reason()))
 MOST = 3
