@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from small_repos import AREAS, BAD, TESTS, lay, shapes
+from small_repos import AREAS, BAD, LEFT_OUT, MIXED, TESTS, lay, shapes
 
 from noria.core.code import apply, diff
 from noria.core.errors import UserError
@@ -124,6 +124,19 @@ def test_sources_that_cannot_be_used_say_why_and_stop_nothing(
     for name, (_, reason) in BAD.items():
         assert reason in report["sources_refused"][bad[name]], name
     assert "names no kind of source" in report["sources_refused"]["nothing:there"]
+
+
+def test_bad_tests_cost_no_repository(place: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python, "TEST_S", 1.5)
+    plan = Plan((lay(place / "mixed", MIXED),), place / "mixed-out", 1, workers=1, repeats=1)
+    assert make(plan, sandbox)["tasks"] == 1
+    (repo,) = Dataset(plan.out).repos.values()
+    assert set(repo.tests) == {f"test_thing.py::test_{name}" for name in ("one", "two", "both", "more")}
+    assert dict(repo.left_out) == LEFT_OUT
+    head = json.loads((plan.out / "dataset.json").read_text())
+    assert head["repos"]["mixed"]["left_out"] == LEFT_OUT
+    lines = json.loads((plan.out / "repos" / "mixed.lines").read_text())
+    assert set(lines) == {*repo.tests, "test_thing.py::test_wrong"}
 
 
 ONE_MORE = "def more(n):\n    return n + 1\n\n\ndef less(n):\n    return n - 1\n"

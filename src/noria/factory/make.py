@@ -373,4 +373,5 @@ def _write(plan: Plan, sites: Sequence[_Site], tasks: Sequence[SweTask], report:
 
 def _about(repo: Repo) -> dict[str, Any]:
     return {"source": repo.source, "revision": repo.revision, "language": repo.layout.language,
-            "tests": len(repo.tests), "suite_s": repo.suite_s, "tree": repo.tree, "deps": repo.deps}  # fmt: skip
+            "tests": len(repo.tests), "suite_s": repo.suite_s, "tree": repo.tree, "deps": repo.deps,
+            "left_out": dict(repo.left_out)}  # fmt: skip

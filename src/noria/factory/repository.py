@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import statistics
 import subprocess
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -19,21 +17,19 @@ from noria.core import registry
 from noria.core.errors import NoriaError, SandboxError, UserError
 from noria.core.protocols import Layered, Sandbox, Shape, Shaping, Workspace
 from noria.envs.swe.records import REPOS, Repo
-from noria.envs.swe.trial import Bench, Run, argv, shape
+from noria.envs.swe.trial import Bench, argv, shape
 from noria.factory.layers import Store, Unfit, copy_tree
 from noria.factory.origins import debian, folder, git, npm, pypi
 from noria.factory.origins.base import Fetched, Origin, Unfetched
+from noria.factory.quarantine import Runs, Unsound
 from noria.languages.base import DEPS, SLOWEST, WORKSPACE, Language, Layout, Step, Unusable, Warm
 
 #: Times that a step which may fail by chance is done at most.
 TRIES = 2
 #: Runs of the tree as it is; tests that do not pass in all of them prove nothing.
 RUNS = 3
-#: Share of the tests that must pass in all runs.
-LEAST_SOUND = 0.5
 #: Seconds that a test may take afterwards: so many times what the slowest took, and so many at least.
 SLOWER_TEST, LEAST_TEST_S = 8.0, 2.0
-_OUTSIDE = ("Read-only file system", "Permission denied: '/")
 Coverage = Mapping[str, Mapping[str, frozenset[int]]]
 T = TypeVar("T")
 
@@ -208,28 +204,28 @@ def _inside(step: Step, above: Path, tree: Path, layout: Layout, sandbox: Sandbo
 
 def _checked(repo: Repo, out: Path, language: Language, sandbox: Sandbox) -> Prepared:
     """Run the suite on the tree as it is. Raises Refused: too few tests say the same each time."""
+    runs = Runs()
     try:
         with opened(repo, out, language, sandbox, warm=False) as bench:  # as a task is graded; the others as it is made
-            space = bench.sandbox.workspace({})
-            runs = [bench.run(space, None)]
-            _look_at(runs[0], space, repo)
+            space = runs.run(bench)
             repo = replace(repo, built=_built(space, language, Store(out)))
         with opened(repo, out, language, sandbox) as bench:
             for _ in range(RUNS - 1):
-                space = bench.sandbox.workspace({})
-                runs.append(bench.run(space, None))
-                _look_at(runs[-1], space, repo)
-            tests, notes = _sound(runs)
+                runs.run(bench)
+            sound = runs.sound()
             coverage = bench.coverage(bench.sandbox.workspace({}))
+    except Unsound as fault:
+        raise Refused(str(fault)) from fault
     except SandboxError as fault:
         raise Refused(f"the sandbox failed: {fault}") from fault
-    suite_s = statistics.median(run.result.seconds for run in runs[1:])
-    slowest = max((seconds for run in runs for seconds in run.seconds.values()), default=0.0)
-    facts = {**dict(repo.layout.facts), SLOWEST: f"{max(LEAST_TEST_S, SLOWER_TEST * slowest):.1f}"}
-    layout = replace(repo.layout, facts=tuple(sorted(facts.items())))
-    sound = replace(repo, tests=tests, suite_s=round(suite_s, 3), layout=layout)
-    _record(sound, out, coverage)
-    return Prepared(sound, language, coverage, notes)
+    layout = runs.layout(repo.layout)
+    facts = {**dict(layout.facts), SLOWEST: f"{max(LEAST_TEST_S, SLOWER_TEST * sound.slowest_s):.1f}"}
+    layout = replace(layout, facts=tuple(sorted(facts.items())))
+    found = replace(
+        repo, tests=sound.tests, suite_s=round(sound.suite_s, 3), layout=layout, left_out=tuple(sound.left_out.items())
+    )
+    _record(found, out, coverage)
+    return Prepared(found, language, coverage, sound.notes)
 
 
 def _built(space: Workspace, language: Language, store: Store) -> str:
@@ -245,43 +241,6 @@ def _built(space: Workspace, language: Language, store: Store) -> str:
                 (place / path).write_bytes(change[0])
                 (place / path).chmod(change[1])
         return store.keep(place, {"kind": "built"})
-
-
-def _look_at(run: Run, space: Workspace, repo: Repo) -> None:
-    if run.cut:
-        raise Refused(f"its tests do not end: {run.cut}")
-    if not run.status:
-        said = next(iter(run.said.values()), "") or run.result.stderr or run.result.stdout
-        raise Refused(f"its tests cannot be run: {' '.join(said.split())[-300:] or 'nothing was reported'}")
-    assert isinstance(space, Layered)
-    touched = sorted(set(space.changes()) & set(repo.layout.sources))
-    if touched:
-        raise Refused(f"its tests write into its own sources: {touched[0]}")
-
-
-def _sound(runs: Sequence[Run]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Tests that passed in all runs, and what is to be said of the rest."""
-    seen: Counter[str] = Counter()
-    passed: Counter[str] = Counter()
-    for run in runs:
-        seen.update(test for test, status in run.status.items() if status != "skip")
-        passed.update(test for test, status in run.status.items() if status == "pass")
-    sound = tuple(test for test in seen if passed[test] == len(runs))
-    failing = [test for test in seen if not passed[test]]
-    flaky = [test for test in seen if 0 < passed[test] < len(runs)]
-    said = runs[0].said
-    why = next((said[test] for test in failing if test in said), "")
-    outside = any(words in text for text in said.values() for words in _OUTSIDE)
-    if len(sound) < max(1.0, LEAST_SOUND * len(seen)):
-        cause = "they write outside of the repository" if outside else " ".join(why.split())[:200]
-        raise Refused(
-            f"{len(seen) - len(sound)} of its {len(seen)} tests do not pass on the tree as it is"
-            f"{f': {cause}' if cause else ''}"
-        )
-    notes = [f"{len(failing)} of {len(seen)} tests fail on the tree as it is"] if failing else []
-    notes += [f"{len(flaky)} flaky tests are left out"] if flaky else []
-    notes += ["some tests write outside of the repository"] if outside else []
-    return sound, tuple(notes)
 
 
 @contextmanager

@@ -1,14 +1,20 @@
 """Runs pytest inside the sandbox and writes one JSON line per event. Standard library and pytest only, started by path.
 
-    python _pytest_runner.py REPORT '{"limit_s": 10, "chosen": null, "trace": null}' [pytest arguments]
+    python _pytest_runner.py REPORT '{"limit_s": 10, "chosen": null, "without": [], "trace": null}' [pytest arguments]
 
-Lines: {"id", "status", "seconds", "said"} per test, {"file", "said"} per file that could not be collected,
-{"slow": id} where a test took longer than `limit_s` (the run ends there), {"lines": {id: {path: [line, …]}}} where
-lines are traced, and {"end": code} at the end; a report without that line is cut short.
+Lines: {"known": [id, …]} once, {"at": id} where a test begins, {"id", "status", "seconds", "said"} where it ended,
+{"file", "said"} per file that could not be collected, {"slow": id} where a test took longer than `limit_s` (the run
+ends there), {"lines": {id: {path: [line, …]}}} where lines are traced, and {"end": code} at the end; a report without
+that line is cut short.
+
+Where a key lies beside the report, it is taken away before anything else is loaded, and each line begins with its code
+over the line's number and text: what another process or a file of tests writes into the report then counts as nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import os
 import signal
@@ -18,6 +24,8 @@ from types import CodeType, FrameType
 from typing import Any
 
 MAX_SAID = 1500
+#: Name of the file with the key, beside the report.
+KEY = ".key"
 #: Signal, timer, and how many times the limit it runs.
 TIMERS = ((signal.SIGPROF, signal.ITIMER_PROF, 1), (signal.SIGALRM, signal.ITIMER_REAL, 6))
 
@@ -25,28 +33,42 @@ TIMERS = ((signal.SIGPROF, signal.ITIMER_PROF, 1), (signal.SIGALRM, signal.ITIME
 class Report:
     """The plugin: hears what pytest does and writes it down at once."""
 
-    def __init__(self, path: str, limit_s: float, chosen: list[str] | None, tracer: Tracer | None) -> None:
+    def __init__(self, path: str, key: bytes, options: dict[str, Any], tracer: Tracer | None) -> None:
         self._file = open(path, "x", encoding="utf-8", buffering=1)  # noqa: SIM115 - open as long as the process lives
-        self._limit_s, self._chosen, self._tracer = limit_s, set(chosen) if chosen is not None else None, tracer
+        self._key, self._count = key, 0
+        chosen = options["chosen"]
+        self._limit_s, self._chosen, self._tracer = options["limit_s"], None if chosen is None else set(chosen), tracer
+        self._without = set(options.get("without", ()))
         self._status: dict[str, tuple[str, str]] = {}
         self._began = 0.0
         self._pid = os.getpid()
 
     def write(self, **line: Any) -> None:
         if os.getpid() == self._pid:
-            self._file.write(json.dumps(line) + "\n")
+            text = json.dumps(line)
+            if self._key:
+                told = f"{self._count}:{text}".encode()
+                text = f"{hmac.new(self._key, told, hashlib.sha256).hexdigest()} {text}"
+                self._count += 1
+            self._file.write(text + "\n")
 
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
-        if self._chosen is not None:
-            kept = [item for item in items if item.nodeid in self._chosen]
-            config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self._chosen])
+        if self._chosen is None:
+            self.write(known=[item.nodeid for item in items])
+        kept = [item for item in items if self._wanted(item.nodeid)]
+        if len(kept) < len(items):
+            config.hook.pytest_deselected(items=[item for item in items if not self._wanted(item.nodeid)])
             items[:] = kept
+
+    def _wanted(self, nodeid: str) -> bool:
+        return nodeid not in self._without and (self._chosen is None or nodeid in self._chosen)
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             self.write(file=report.nodeid, said=str(report.longrepr)[-MAX_SAID:])
 
     def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
+        self.write(at=nodeid)
         self._began = time.monotonic()
         self._status[nodeid] = ("pass", "")
         # Processor time counts, so that a busy machine makes no test slow; who waits gets more, but not for ever.
@@ -130,13 +152,26 @@ def _said(report: Any) -> str:
     return str(crash.message if crash is not None else report.longrepr)[:MAX_SAID]
 
 
+def taken(place: str) -> bytes:
+    """The key, which is no longer there afterwards; b"" where there is none."""
+    try:
+        with open(place, "rb") as file:
+            key = file.read()
+    except FileNotFoundError:
+        return b""
+    os.unlink(place)
+    return key
+
+
 def main() -> None:
     path, options = sys.argv[1], json.loads(sys.argv[2])
+    key = taken(os.path.join(os.path.dirname(path), KEY))
     import pytest  # here alone: the file is also read where there is none
 
     tracer = Tracer(options["trace"]) if options["trace"] else None
-    report = Report(path, options["limit_s"], options["chosen"], tracer)
-    words = ["-q", "-o", "addopts=", "-p", "no:cacheprovider", "--tb=short", "--no-summary", *sys.argv[3:]]
+    report = Report(path, key, options, tracer)
+    words = ["-q", "-o", "addopts=", "-p", "no:cacheprovider", "--tb=short", "--no-summary"]
+    words += ["--continue-on-collection-errors", *sys.argv[3:]]
     sys.path[0] = os.getcwd()
     code = int(pytest.main(words, plugins=[report]))
     if tracer is not None:

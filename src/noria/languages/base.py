@@ -19,6 +19,12 @@ WORKSPACE, DEPS = "/workspace", "/deps"
 
 #: Fact of a layout whose tests have run: seconds of processor time that a test may take, far more than any took.
 SLOWEST = "test_s"
+#: Fact of a layout: ids of tests, as JSON, that a run of all tests does not start. Languages that are `Knowing` obey.
+LEFT_OUT = "left_out"
+#: Fact of a layout whose layer has a runner that seals its reports.
+SEALED = "sealed"
+#: What `read_said` tells of a test that took longer than its limit, and of one in which the process ended.
+SLOW, DIED = "ran longer than its limit", "ended the process that runs the tests"
 #: How one test ended. "error": it, or what it stands in, could not be run.
 Status = Literal["pass", "fail", "error", "skip"]
 
@@ -143,6 +149,27 @@ class Telling(Protocol):
 
     def read_seconds(self, reports: Mapping[str, bytes]) -> Mapping[str, float]:
         """Test id -> seconds."""
+        ...
+
+
+@runtime_checkable
+class Knowing(Protocol):
+    """A language whose run ends at a test that takes too long, and which tells of the others as well."""
+
+    def read_known(self, reports: Mapping[str, bytes]) -> tuple[str, ...]:
+        """Ids of all tests that were found, whether they ran or not."""
+        ...
+
+
+@runtime_checkable
+class Sealing(Protocol):
+    """A language whose runner seals each line of its report with a key that nothing else of the run can read."""
+
+    #: name of the file below the folder `report` that the key is put into; the runner takes it away
+    key: str
+
+    def unsealed(self, reports: Mapping[str, bytes], key: bytes) -> Mapping[str, bytes]:
+        """The reports without the seals, and without lines whose seal or place is another."""
         ...
 
 

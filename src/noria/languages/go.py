@@ -15,8 +15,8 @@ from typing import Any
 
 from noria.core.protocols import ExecResult
 from noria.languages import _files, _toolchains
-from noria.languages._lines import SLOW, lines
-from noria.languages.base import DEPS, SLOWEST, Layout, Status, Step, Unusable
+from noria.languages._lines import lines
+from noria.languages.base import DEPS, SLOW, SLOWEST, Layout, Status, Step, Unusable
 
 SUITE_S, PACKAGE_S = 600.0, 60.0
 BUILD = ".noria-go"

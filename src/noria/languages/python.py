@@ -16,8 +16,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 from noria.core.protocols import ExecResult
-from noria.languages import _python_names
-from noria.languages.base import DEPS, SLOWEST, WORKSPACE, Layout, Status, Step, Unusable
+from noria.core.syntax import parse
+from noria.languages import _lines, _pytest_runner, _python_names
+from noria.languages.base import (
+    DEPS,
+    DIED,
+    LEFT_OUT,
+    SEALED,
+    SLOW,
+    SLOWEST,
+    WORKSPACE,
+    Layout,
+    Status,
+    Step,
+    Unusable,
+)
 
 #: Folders that are neither sources nor tests, anywhere, and those at the root alone.
 _ASIDE = frozenset({".git", ".hg", ".tox", ".nox", ".venv", "venv", "node_modules", "__pycache__"})
@@ -60,6 +73,7 @@ class Python:
     caches = ("__pycache__", "*.pyc", ".pytest_cache", ".mypy_cache", ".ruff_cache", "*.egg-info", ".hypothesis")
 
     built = (".noria-pyc/",)
+    key = _pytest_runner.KEY
     warm = (f"{DEPS}/site", "pytest", *(f"_pytest.{name}" for name in _PARTS))
 
     def missing(self) -> str | None:
@@ -85,7 +99,7 @@ class Python:
         about = _python_names.metadata(root)
         known = local | _folders_of(tests)
         facts = {"path": json.dumps([f"{WORKSPACE}/{base}".rstrip("/"), *([WORKSPACE] if base else [])]),
-                 "version": about["version"], "local": json.dumps(sorted(local))}  # fmt: skip
+                 "version": about["version"], "local": json.dumps(sorted(local)), SEALED: "1"}  # fmt: skip
         return Layout(
             self.name, about["name"], tuple(sources), tuple(tests),
             tuple(path for path in files if Path(path).name in _SETTINGS and path not in tests),
@@ -136,32 +150,48 @@ class Python:
         """See `Language`: a run that was cut short says nothing of the tests that it did not end."""
         return {
             str(line["id"]): line["status"]
-            for line in _lines(reports)
-            if isinstance(line.get("id"), str) and line.get("status") in _STATUSES
+            for line in _told(reports)
+            if isinstance(line.get("id"), str) and isinstance(line.get("status"), str) and line["status"] in _STATUSES
         }
 
     def read_said(self, reports: Mapping[str, bytes]) -> Mapping[str, str]:
         """See `Telling`."""
         found: dict[str, str] = {}
-        for line in _lines(reports):
+        running = ""
+        for line in _told(reports):
             if isinstance(line.get("slow"), str):
-                found[line["slow"]] = "ran longer than its limit"
+                found[line["slow"]] = SLOW
             elif isinstance(line.get("said"), str) and line["said"]:
                 found[str(line.get("id", line.get("file")))] = line["said"]
+            if isinstance(line.get("at"), str):
+                running = line["at"]
+            elif line.get("id") == running or "end" in line:
+                running = ""
+        if running:
+            found.setdefault(running, DIED)
         return found
+
+    def read_known(self, reports: Mapping[str, bytes]) -> tuple[str, ...]:
+        """See `Knowing`."""
+        found = [line["known"] for line in _told(reports) if isinstance(line.get("known"), list)]
+        return tuple(str(id_) for each in found for id_ in each)
+
+    def unsealed(self, reports: Mapping[str, bytes], key: bytes) -> Mapping[str, bytes]:
+        """See `Sealing`."""
+        return {path: _lines.unsealed(data, key) for path, data in reports.items()}
 
     def read_seconds(self, reports: Mapping[str, bytes]) -> Mapping[str, float]:
         """See `Telling`."""
         return {
             str(line["id"]): float(line["seconds"])
-            for line in _lines(reports)
+            for line in _told(reports)
             if "id" in line and isinstance(line.get("seconds"), int | float)
         }
 
     def read_coverage(self, reports: Mapping[str, bytes]) -> Mapping[str, Mapping[str, frozenset[int]]]:
         """See `Covering`."""
         found: dict[str, Mapping[str, frozenset[int]]] = {}
-        for line in _lines(reports):
+        for line in _told(reports):
             for test, by_path in dict(line.get("lines") or {}).items():
                 found[test] = {path.removeprefix(f"{WORKSPACE}/"): frozenset(lines) for path, lines in by_path.items()}
         return found
@@ -171,7 +201,7 @@ class Python:
         path, *names = test.partition("[")[0].split("::")
         try:
             source = read(path)
-            body: list[ast.stmt] = ast.parse(source).body
+            body: list[ast.stmt] = parse(source).body
         except (OSError, SyntaxError, ValueError):
             return ""
         found: ast.stmt | None = None
@@ -185,7 +215,9 @@ class Python:
 
     def _run(self, layout: Layout, tests: Sequence[str] | None, report: str, trace: list[str] | None) -> Step:
         limit_s = float(layout.fact(SLOWEST, str(TEST_S))) * (20 if trace else 1)
-        options = {"limit_s": limit_s, "chosen": list(tests) if tests is not None else None, "trace": trace}
+        without = json.loads(layout.fact(LEFT_OUT, "[]")) if tests is None else []
+        chosen = list(tests) if tests is not None else None
+        options = {"limit_s": limit_s, "chosen": chosen, "without": without, "trace": trace}
         if tests is None:
             files = [path for path in layout.tests if _collected(path)]
         else:
@@ -256,16 +288,8 @@ def _site_folders() -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(each) for each in places if each and os.path.isdir(each)))
 
 
-def _lines(reports: Mapping[str, bytes]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for text in reports.get("report.jsonl", b"").decode("utf-8", "replace").split("\n"):
-        try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(line, dict):
-            found.append(line)
-    return found
+def _told(reports: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    return list(_lines.lines(reports.get("report.jsonl", b"")))
 
 
 def build() -> Python:

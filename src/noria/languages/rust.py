@@ -17,8 +17,8 @@ from typing import Any
 
 from noria.core.protocols import ExecResult
 from noria.languages import _files, _toolchains
-from noria.languages._lines import SLOW, lines
-from noria.languages.base import DEPS, SLOWEST, Layout, Status, Step, Unusable
+from noria.languages._lines import lines
+from noria.languages.base import DEPS, SLOW, SLOWEST, Layout, Status, Step, Unusable
 
 SUITE_S, TEST_S = 600.0, 30.0
 BUILD = ".noria-target"

@@ -33,6 +33,7 @@ class Repo:
     deps, tree  digests of its layers; `built` is that of what its build leaves, "" = nothing
     tests       ids of those that passed in every run of the tree as it is, in order
     suite_s     seconds of a run of all of them, the median
+    left_out    tests, or files of them, that are not asked, and why, as pairs
     """
 
     name: str
@@ -44,6 +45,7 @@ class Repo:
     tests: tuple[str, ...]
     suite_s: float
     built: str = ""
+    left_out: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -59,7 +61,8 @@ class Repo:
         for key in ("sources", "tests", "settings", "needs", "hidden"):
             layout[key] = tuple(layout[key])
         layout["facts"] = tuple((str(key), str(value)) for key, value in layout["facts"])
-        return cls(**{**data, "layout": Layout(**layout), "tests": tuple(data["tests"])})
+        left_out = tuple((str(test), str(why)) for test, why in data.get("left_out", ()))
+        return cls(**{**data, "layout": Layout(**layout), "tests": tuple(data["tests"]), "left_out": left_out})
 
 
 @dataclass(frozen=True, slots=True)

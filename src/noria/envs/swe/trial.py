@@ -11,7 +11,23 @@ from noria.core import registry
 from noria.core.errors import SandboxError, UserError
 from noria.core.protocols import ExecResult, Layered, Sandbox, Shape, Workspace
 from noria.envs.swe.records import Repo
-from noria.languages.base import DEPS, WORKSPACE, Covering, Language, Layout, Showing, Status, Step, Telling, Warm
+from noria.languages.base import (
+    DEPS,
+    DIED,
+    SEALED,
+    SLOW,
+    WORKSPACE,
+    Covering,
+    Knowing,
+    Language,
+    Layout,
+    Sealing,
+    Showing,
+    Status,
+    Step,
+    Telling,
+    Warm,
+)
 
 #: Start of the folders that reports go to.
 PLACE = ".noria-"
@@ -21,13 +37,19 @@ _MARK = ".here"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of tests told. `said`: test or file -> message; `seconds`: by test; `wall_s`: of all."""
+    """What one run of tests told. `said`: test or file -> message; `seconds`: by test; `known`: all that were found."""
 
     status: Mapping[str, Status]
     said: Mapping[str, str]
     seconds: Mapping[str, float]
     result: ExecResult
     reports: Mapping[str, bytes]
+    known: tuple[str, ...] = ()
+
+    @property
+    def cutting(self) -> Mapping[str, str]:
+        """Tests, or files of tests, that a run ended at, and how."""
+        return {test: said for test, said in self.said.items() if said in (SLOW, DIED)}
 
     @property
     def cut(self) -> str:
@@ -36,8 +58,7 @@ class Run:
             return "it ran out of time"
         if self.result.killed:
             return f"it was stopped: {self.result.killed}"
-        slow = [test for test, said in self.said.items() if said == "ran longer than its limit"]
-        return f"{slow[0]} ran longer than its limit" if slow else ""
+        return next((f"{test} {said}" for test, said in self.cutting.items()), "")
 
 
 def shape(layers: Path, repo: Repo, built: bool, warm: tuple[str, ...] = ()) -> Shape:
@@ -93,6 +114,10 @@ class Bench:
         limit_s = min(step.timeout_s, timeout_s or step.timeout_s)
         if not isinstance(workspace, Layered):
             raise SandboxError("the sandbox does not show layers")
+        sealing = self.language if isinstance(self.language, Sealing) and self.layout.fact(SEALED) else None
+        key = secrets.token_hex(16)
+        if sealing is not None:
+            workspace.write(f"{place}/{sealing.key}", key)
         if self._warm is None:
             result = workspace.run(argv(step, f"mkdir -p {place} && "), limit_s)
         else:
@@ -105,6 +130,8 @@ class Bench:
                 workspace.remove(path)
                 if change is not None and not path.endswith(f"/{_MARK}"):
                     reports[path.removeprefix(f"{place}/")] = change[0]
+        if sealing is not None:
+            reports = dict(sealing.unsealed(reports, key.encode()))
         teller = self.language if isinstance(self.language, Telling) else None
         return Run(
             self.language.read(reports, result),
@@ -112,6 +139,7 @@ class Bench:
             teller.read_seconds(reports) if teller is not None else {},
             result,
             reports,
+            self.language.read_known(reports) if isinstance(self.language, Knowing) else (),
         )
 
 
