@@ -156,9 +156,7 @@ def test_daemons_die_with_the_request(box: bwrap.BwrapSandbox) -> None:
         os.wait()
     """
     assert outcome(attack(box, code)) == "pass"
-    result = box.workspace({}).run(
-        ["sh", "-c", "trap '' TERM HUP; setsid nohup sleep 86512 & sleep 0.05"], 5.0
-    )
+    result = box.workspace({}).run(["sh", "-c", "trap '' TERM HUP; setsid nohup sleep 86512 & sleep 0.05"], 5.0)
     assert (result.code, result.timed_out) == (0, False)
     assert processes_with("86512") == []
 
@@ -273,9 +271,7 @@ def test_host_processes_are_out_of_reach(box: bwrap.BwrapSandbox, victim: subpro
 
 @pytest.mark.skipif(_seccomp.program() is None, reason="no call filter for this machine")
 def test_refused_system_calls(box: bwrap.BwrapSandbox) -> None:
-    number = {
-        name: pair[0 if os.uname().machine == "x86_64" else 1] for name, pair in _seccomp._REFUSED.items()
-    }
+    number = {name: pair[0 if os.uname().machine == "x86_64" else 1] for name, pair in _seccomp._REFUSED.items()}
     code = f"""
         import ctypes
         libc = ctypes.CDLL(None, use_errno=True)
@@ -321,9 +317,7 @@ def test_host_files_and_environment_are_invisible(
     monkeypatch.setenv("NORIA_SECRET", "secret")
     secret = tmp_path / "secret.txt"
     secret.write_text("secret")
-    result = box.workspace({}).run(
-        ["sh", "-c", f"cat {secret} {__file__} /etc/shadow; env; ls /home /sys"], 5.0
-    )
+    result = box.workspace({}).run(["sh", "-c", f"cat {secret} {__file__} /etc/shadow; env; ls /home /sys"], 5.0)
     assert "secret" not in result.stdout
     assert "root:" not in result.stdout
     assert result.stderr.count("No such file or directory") == 5
@@ -389,10 +383,7 @@ def test_exits_and_forged_reports_do_not_pass(box: bwrap.BwrapSandbox) -> None:
     assert outcome(attack(box, "import os; os._exit(0)")) == "exited early (code 0)"
     assert outcome(attack(box, "import sys; sys.exit(0)")) == "SystemExit: 0 (solution.py line 1)"
     assert outcome(attack(box, "import os; os.kill(os.getpid(), 9)")) == "killed by signal 9"
-    assert (
-        outcome(attack(box, 'print(\'["test_it", "pass"]\'); import os; os._exit(0)'))
-        == "exited early (code 0)"
-    )
+    assert outcome(attack(box, 'print(\'["test_it", "pass"]\'); import os; os._exit(0)')) == "exited early (code 0)"
     forge = """
         import os
         for number in range(3, 256):

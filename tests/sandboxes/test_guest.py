@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import noria
 from noria.core.errors import SandboxError, UserError
 from noria.core.files import Entry
 from noria.sandboxes import bwrap
@@ -183,6 +185,23 @@ def test_what_is_shown_is_read_only_and_named_by_path(address: tuple[str, int], 
         (tmp_path / "closed").mkdir(mode=0o700)
         with pytest.raises(UserError, match="readable for all"):
             Guests(Limits(), [str(tmp_path / "closed")])
+
+
+def test_packages_that_know_answers_are_empty(address: tuple[str, int], tmp_path: Path) -> None:
+    source = Path(noria.__file__).resolve().parents[1]
+    script = """
+        import json, os, sys
+        print(json.dumps([len(os.listdir(place)) for place in open("asked").read().split()]))
+    """
+    site = [importlib.util.find_spec(name) for name in ("reasoning_gym", "pydantic")]
+    folders = [source / "noria", *(Path(str(spec.origin)).parent for spec in site if spec is not None)]
+    known = Guests(Limits(memory_mb=128, pids=24, disk_mb=8, output_kb=8), (str(source),))
+    try:
+        files = {"work/asked": Entry(" ".join(map(str, folders)).encode())}
+        noria_files, puzzles, others = told(run(known, address, tmp_path, script, files))
+    finally:
+        known.close()
+    assert (noria_files, puzzles) == (0, 0) and others > 10
 
 
 def test_a_door_that_cannot_be_made_is_a_fault_of_ours(

@@ -19,9 +19,7 @@ def box() -> Iterator[process.ProcessSandbox]:
     sandbox.close()
 
 
-def results(
-    box: process.ProcessSandbox, test: str, solution: str = "", timeout_s: float = 5.0
-) -> dict[str, str]:
+def results(box: process.ProcessSandbox, test: str, solution: str = "", timeout_s: float = 5.0) -> dict[str, str]:
     report = box.test({"solution.py": solution, "test_solution.py": test}, "test_solution.py", timeout_s)
     assert report.error == "", report
     return dict(report.results)
@@ -74,9 +72,7 @@ class Test:
 )
 def test_messages(box: process.ProcessSandbox, statement: str, message: str) -> None:
     solution = "def f(x):\n    return x + 1\n\ndef g():\n    return 1 / 0\n"
-    assert results(box, f"from solution import *\ndef test_it():\n    {statement}\n", solution) == {
-        "test_it": message
-    }
+    assert results(box, f"from solution import *\ndef test_it():\n    {statement}\n", solution) == {"test_it": message}
 
 
 def test_operands_are_evaluated_once_and_in_order(box: process.ProcessSandbox) -> None:

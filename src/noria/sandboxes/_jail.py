@@ -23,6 +23,8 @@ from noria.sandboxes._client import SCRIPTS
 INSIDE = "/opt/noria"
 ROOT = "/workspace"
 SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py", "_warm.py")
+#: Packages that make tasks or carry answers: nobody inside needs them, and a policy could read them.
+KNOWING = ("noria", "bfcl_eval", "inspect_evals", "reasoning_gym")
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _ETC = {
     "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nagent:x:1000:1000:agent:/tmp:/bin/sh\n",
@@ -127,6 +129,7 @@ def plan(
         if not os.path.isdir(folder):
             raise UserError(f"a layer at {place} must be a folder: got {folder}")
     empty = tuple(path for path in hidden if os.path.isdir(path) and not os.path.islink(path))
+    empty += knowing([*binds, "/usr"])
     if os.geteuid() != 0:
         return Plan(program, None, "", {}, binds, (), shown_layers, empty)
     for tool in ("unshare", "mount", "setpriv"):
@@ -145,6 +148,18 @@ def plan(
     os.chmod(stage, 0o755)
     staged = {path: str(number) for number, path in enumerate(dict.fromkeys(closed))}
     return Plan(program, _private_uid(), stage, staged, binds, copied, shown_layers, empty)
+
+
+def knowing(shown: Sequence[str]) -> tuple[str, ...]:
+    """Folders below what is `shown` in which a policy could read how tasks are made and what answers them."""
+    found = []
+    for name in KNOWING:
+        spec = importlib.util.find_spec(name)
+        for folder in (spec.submodule_search_locations or []) if spec is not None else []:
+            place = os.path.realpath(folder)
+            if any(place.startswith(above.rstrip("/") + "/") for above in shown):
+                found.append(place)
+    return tuple(found)
 
 
 def _libraries(program: Path) -> list[str]:
@@ -172,9 +187,7 @@ def _open_folder() -> str:
 
 def _private_uid() -> int:
     """A user id that exists here (a container may map few) and that the host's table of users doesn't use."""
-    spans = [
-        [int(word) for word in line.split()] for line in Path("/proc/self/uid_map").read_text().splitlines()
-    ]
+    spans = [[int(word) for word in line.split()] for line in Path("/proc/self/uid_map").read_text().splitlines()]
     taken = {user.pw_uid for user in pwd.getpwall()}
     for start in (2_000_000_000, 61_500, 30_000, 2_000):
         first = start + os.getpid() % 400
@@ -216,8 +229,6 @@ def bwrap_argv(
         argv += ["--ro-bind", plan_.reach(path), path]
     for place, folder in plan_.layers:
         argv += ["--ro-bind", plan_.reach(folder), place]
-    for path in plan_.hidden:
-        argv += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
     size = str(disk_mb << 20)
     argv += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm"]
     argv += ["--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", ROOT]
@@ -225,6 +236,8 @@ def bwrap_argv(
         argv += ["--symlink", f"{ROOT}/{folder}", path]
     for path, place in shown:
         argv += ["--ro-bind", plan_.reach(path), place]
+    for path in plan_.hidden:
+        argv += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
     # bubblewrap's own root and /dev are writable file systems without a limit: close them.
     argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", ROOT, "--clearenv"]
     for name, value in {

@@ -42,7 +42,6 @@ class Config(Checked):
     /dev/shm. `readonly` names further host paths to show inside, at the same place.
     """
 
-
     type: Literal["bwrap"]
     memory_mb: int = Field(default=512, ge=64)
     pids: int = Field(default=64, ge=4)
@@ -188,9 +187,7 @@ def probe(config: Config) -> str | None:
     except UserError as fault:
         return str(fault)
     try:
-        report = sandbox.test(
-            {"test_probe.py": "def test_sum():\n    assert 1 + 1 == 2\n"}, "test_probe.py", 5.0
-        )
+        report = sandbox.test({"test_probe.py": "def test_sum():\n    assert 1 + 1 == 2\n"}, "test_probe.py", 5.0)
         return None if report.passed else f"the sandbox's own check failed: {report}"
     except SandboxError as fault:
         return str(fault)

@@ -1,7 +1,8 @@
 """Programs of somebody else's, each run once over files in a fresh sandbox, with a way out to one address alone.
 
-Isolated and limited as in `bwrap`. Inside, a guest finds the system, this installation's Python and what it is shown,
-read-only; its files in a workspace of fixed size; and one port of its own loopback that leads to one of the host's.
+Isolated and limited as in `bwrap`. Inside, a guest finds the system, this installation's Python (less the packages
+that know answers) and what it is shown, read-only; its files in a workspace of fixed size; and one port of its own
+loopback that leads to one of the host's.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ class Guests:
         if plan.uid is not None:
             _check_readable(self._shown)
             plan = replace(plan, staged={**plan.staged, **{path: f"g{n}" for n, path in enumerate(self._shown)}})
-        self._plan = plan
+        hidden = dict.fromkeys((*plan.hidden, *_jail.knowing(self._shown)))
+        self._plan = plan = replace(plan, hidden=tuple(hidden))
         self._finish = weakref.finalize(self, _clear, plan.stage, os.getpid())
         try:
             self._server(Path(os.devnull)).close()

@@ -30,7 +30,6 @@ class Config(Checked):
     No test run gets more than `timeout_s`.
     """
 
-
     type: Literal["process"]
     memory_mb: int = Field(default=512, ge=64)
     disk_mb: int = Field(default=64, ge=1)
@@ -82,9 +81,7 @@ def _server(config: Config, parent: str) -> Server:
 
     def start() -> subprocess.Popen[bytes]:
         pipe = subprocess.PIPE
-        return subprocess.Popen(
-            argv, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, start_new_session=True
-        )
+        return subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, start_new_session=True)
 
     return Server(start)
 
