@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from noria.core.protocols import Policy
@@ -43,6 +43,19 @@ class Advising(Protocol):
 
     def advice_for(self, strategy: str) -> str | None:
         """The kind whose advice a right habit obeys, None for a wrong habit."""
+        ...
+
+
+#: What is wrong with each of a list of assistant messages, "" where nothing is.
+Judge = Callable[[Sequence[str]], list[str]]
+
+
+@runtime_checkable
+class Flawed(Protocol):
+    """A world that knows which messages of a worker who makes mistakes are wrong: labels for rules that guess it."""
+
+    def flawed(self, task: Task, seed: int) -> tuple[Policy, Judge]:
+        """A policy that makes mistakes, drawn from the seed, and what judges its messages."""
         ...
 
 

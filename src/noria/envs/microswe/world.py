@@ -185,7 +185,12 @@ class MicroSwe(ScriptedWorld):
     def flawed(self, task: Task, seed: int) -> tuple[Policy, Judge]:
         """A habit drawn by weight (`core.proofs.Flawed`), and `mistakes.mistakes`."""
         (habit,) = random.Random(f"flawed/{task.id}/{seed}").choices(*zip(*self.strategies.items(), strict=True))
-        return self.policy(task, habit, seed), partial(mistakes, task)
+        return self.policy(task, habit, seed), partial(mistakes, task, partial(self._passes, task))
+
+    def _passes(self, task: Task, text: str) -> bool:
+        """Whether a file passes the tests that are shown and those that are not."""
+        reports = (self.test(task, text, which) for which in ("tests", "unseen_tests"))
+        return all(report.passed for report in reports)
 
     def kind_of(self, call: Call) -> str:
         """The tool; PolicyError: there is no such tool."""
