@@ -30,10 +30,10 @@ demo: $(READY) ## two rounds of the closed loop on this machine
 	$(OFFLINE) $(BIN)/noria run recipes/quickstart.toml
 
 test: lint ## lint, types, import rules and the tests but the slow ones
-	$(ONE_THREAD) $(OFFLINE) $(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m "not slow"
+	$(ONE_THREAD) $(OFFLINE) $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-all: lint ## the same with the slow tests
-	$(ONE_THREAD) $(OFFLINE) $(BIN)/pytest -q -n $(WORKERS) --dist loadfile
+	$(ONE_THREAD) $(OFFLINE) $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-ray: $(READY) ## install Ray (80 MB) and run the tests of executors with it
 	$(BIN)/python -m pip install -q -e '.[ray]'

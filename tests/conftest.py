@@ -13,6 +13,14 @@ torch.set_num_threads(1)
 TINY = Path(noria.__file__).parent / "data" / "tiny"
 
 
+#: Files that take minutes: begun last, one worker would end alone with them (see `--no-loadscope-reorder`).
+FIRST = ("test_loop.py", "test_survival.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in FIRST)
+
+
 @pytest.fixture(scope="session")
 def tiny_folder() -> Path:
     """The built-in model's folder."""
