@@ -18,7 +18,7 @@ from noria.core.errors import UserError
 from noria.core.protocols import World
 from noria.core.recipe import Recipe
 from noria.core.store import Run
-from noria.core.types import Message, Trajectory
+from noria.core.types import Trajectory
 from noria.stages.enrichment.enrich import Ask, Options, Report, enrich
 from noria.stages.lines import read_file
 
@@ -160,15 +160,7 @@ def _asking(stack: ExitStack, propose: str | None, model: str | None, key_env: s
     server = cli_make.server_of(propose, model, key_env)
     if server is None:
         return None, 1
-    module: Any = registry.resolve("engines", "openai")
-    config = module.Config(**server.model_dump())
-    client = module.build(config)
-    stack.callback(client.close)
-
-    def ask(messages: Sequence[Message]) -> str:
-        return str(client.complete(messages, config.max_output_tokens, config.temperature))
-
-    return ask, int(config.concurrency)
+    return cli_make.asking(stack, server)
 
 
 def _write(out: Path, samples: Iterator[dict[str, Any]]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -20,6 +21,7 @@ from noria.core.errors import UserError
 from noria.core.protocols import Sandbox
 from noria.core.recipe_tables import SandboxTable
 from noria.core.remote import ServerConfig
+from noria.core.types import Message
 
 
 class Maker(Protocol):
@@ -44,6 +46,22 @@ def server_of(propose: str | None, model: str | None, key_env: str | None) -> Se
         return ServerConfig.model_validate({"base_url": propose, "model": model, **key})
     except ValidationError as fault:
         raise UserError(f"--propose {fault.errors()[0]['msg'].removeprefix('Value error, ')}") from fault
+
+
+def asking(stack: ExitStack, server: ServerConfig, **more: Any) -> tuple[Callable[[Sequence[Message]], str], int]:
+    """What asks the model of a server, as long as `stack` is open, and how many questions at once.
+
+    `more`: options of the engine `openai`.
+    """
+    module: Any = registry.resolve("engines", "openai")
+    config = module.Config(**{**server.model_dump(), **more})
+    client = module.build(config)
+    stack.callback(client.close)
+
+    def ask(messages: Sequence[Message]) -> str:
+        return str(client.complete(messages, config.max_output_tokens, config.temperature))
+
+    return ask, int(config.concurrency)
 
 
 def make_domains(

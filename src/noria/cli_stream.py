@@ -46,15 +46,20 @@ Domains = Annotated[
     int | None, typer.Option("--domains", min=1, max=10_000, help="Make so many domains of WORLD, not tasks.")
 ]
 Propose = Annotated[
-    str | None, typer.Option("--propose", metavar="URL", help="With --domains: server whose model proposes them.")
+    str | None, typer.Option("--propose", metavar="URL", help="With --domains, swe: server whose model writes them.")
 ]
 KeyEnv = Annotated[
     str | None, typer.Option("--api-key-env", metavar="VAR", help="With --propose: variable that holds the key.")
 ]
-Operators = Annotated[list[str] | None, typer.Option("--operators", help="For swe: mutation to use; may be repeated.")]
+Operators = Annotated[
+    list[str] | None, typer.Option("--operators", help="For swe: kind of bug to use; may be repeated.")
+]
 Languages = Annotated[list[str] | None, typer.Option("--language", help="For swe: language to use; may be repeated.")]
 Evaluation = Annotated[
     list[Path] | None, typer.Option("--decontaminate", help="For swe: file with a held-out task on each line.")
+]
+History = Annotated[
+    int | None, typer.Option("--history", min=1, max=10_000, help="For swe: commits of each repository to take back.")
 ]
 Unseen = Annotated[
     list[str] | None, typer.Option("--unseen", help="For microswe: package kept for the split unseen; may be repeated.")
@@ -77,6 +82,7 @@ def make(
     operators: Operators = None,
     languages: Languages = None,
     evaluation: Evaluation = None,
+    history: History = None,
     unseen: Unseen = None,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="For swe: proofs at a time.")] = None,
     seed: Seed = 0,
@@ -94,6 +100,7 @@ def make(
     Example: noria tasks make tooluse --domains 200 --out domains --seed 0
     Example: noria tasks make tooluse --domains 20 --out proposed --propose http://127.0.0.1:8000/v1 --model NAME
     Example: noria tasks make swe pypi:toolz ./mypackage --n 200 --out swe
+    Example: noria tasks make swe ./checkout --history 200 --propose http://127.0.0.1:8000/v1 --model NAME --out swe
     Example: noria tasks make microswe pypi:algorithms --out functions
     """
     name = _named(world, env, out)
@@ -101,14 +108,15 @@ def make(
     if name == "swe":
         from noria.cli_swe import make_swe  # parsers of many languages: not before they are needed
 
-        make_swe(out, n or 256, seed, *given, workers, sandbox, as_json)
+        server = server_of(propose, model, key_env)
+        make_swe(out, n or 256, seed, *given, workers, sandbox, as_json, history or 0, server)
         return
-    if name == "microswe" and sources and not (any(given[1:]) or workers):
+    if name == "microswe" and sources and not (any(given[1:]) or workers or history):
         from noria.cli_functions import make_functions
 
         make_functions(out, seed, sources, unseen or [], sandbox, as_json)
         return
-    if any(given) or workers or unseen:
+    if any(given) or workers or unseen or history:
         raise UserError(f"SOURCE and the options of swe must go with swe: got them with {name!r} - leave them out")
     server = server_of(propose, model, key_env)
     if domains is not None:
@@ -117,7 +125,9 @@ def make(
         make_domains(name, out, domains, seed, sandbox, as_json, server)
         return
     if server is not None:
-        raise UserError("--propose must go with --domains: got it alone - a model proposes domains, not tasks")
+        raise UserError(
+            "--propose must go with --domains or swe: got it alone - a model proposes domains or bugs, not tasks"
+        )
     if compared not in ("content", "prompt"):
         raise UserError(f"--compared must be content or prompt: got {compared!r}")
     if split not in ("train", "heldout", "unseen"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from noria.cli_make import asking
 from noria.core import registry
 from noria.core.disk import roomy
 from noria.core.errors import UserError
 from noria.core.protocols import Sandbox
 from noria.core.recipe_tables import SandboxTable
+from noria.core.remote import ServerConfig
+from noria.factory import history as commits
+from noria.factory import proposed
+from noria.factory.bugs import names
 from noria.factory.make import Plan, make
-from noria.mutations import operators as all_operators
 
 #: Limits of the sandbox that builds and tests run in.
 MEMORY_MB, DISK_MB, PIDS = 1024, 256, 256
+#: How a model is asked for a bug: a whole function, each time another.
+ASKED = {"max_output_tokens": 4096, "temperature": 1.0}
 
 
 def make_swe(
@@ -36,8 +43,15 @@ def make_swe(
     workers: int | None,
     sandbox: str,
     as_json: bool,
+    history: int = 0,
+    server: ServerConfig | None = None,
 ) -> None:
-    """Run the factory with a progress bar and print its report. Raises UserError where nothing can be made."""
+    """Run the factory with a progress bar and print its report; a server's model writes bugs.
+
+    Raises:
+        UserError: nothing can be made.
+        EngineError: the server fails again and again.
+    """
     if not sources:
         raise UserError("SOURCE must name a repository: got none - give a folder, git+URL, pypi:NAME, npm:NAME")
     known = registry.names("languages")
@@ -46,31 +60,38 @@ def make_swe(
             raise UserError(
                 f"--language must be one of {', '.join(known)}: got {language!r}{registry.nearest(language, known)}"
             )
-    mutations = all_operators()
+    bugs = names()
     for name in operators:
-        if name not in mutations:
+        if name not in bugs:
             raise UserError(
-                f"--operators must be of docs/mutations.md: got {name!r}{registry.nearest(name, mutations)} - "
-                f"some are {', '.join(mutations[:4])}"
+                f"--operators must be of docs/mutations.md: got {name!r}{registry.nearest(name, bugs)} - "
+                f"some are {', '.join(bugs[:4])}"
             )
+    if proposed.OPERATOR in operators and server is None:
+        raise UserError(
+            f"--operators {proposed.OPERATOR} must go with a model: got none - add --propose URL --model NAME"
+        )
+    if commits.OPERATOR in operators and not history:
+        raise UserError(f"--operators {commits.OPERATOR} must go with --history: got none - add --history 200")
     at_once = workers or os.cpu_count() or 1
     plan = Plan(
-        tuple(sources), out, n, seed, tuple(operators), tuple(languages), at_once, evaluation=tuple(evaluation)
+        tuple(sources), out, n, seed, tuple(operators), tuple(languages), at_once, evaluation=tuple(evaluation),
+        history=history, model=server.model if server is not None else "",
     )  # fmt: skip
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    started = sandbox_of(sandbox, at_once)
-    try:
+    with ExitStack() as stack:
+        ask = asking(stack, server, **ASKED)[0] if server is not None else None
+        started = sandbox_of(sandbox, at_once)
+        stack.callback(started.close)
         with (
             roomy(out.parent, "call the command again: it goes on"),
             Progress(*columns, console=console, disable=as_json or not console.is_terminal) as progress,
         ):
             bar = progress.add_task("swe", total=n)
             report = make(
-                plan, started, lambda kept, what: progress.update(bar, completed=kept, description=f"swe {what}")
+                plan, started, lambda kept, what: progress.update(bar, completed=kept, description=f"swe {what}"), ask
             )  # fmt: skip
-    finally:
-        started.close()
     if as_json:
         print(json.dumps(report, indent=1))
     else:

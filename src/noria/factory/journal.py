@@ -57,7 +57,8 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _agree(old: Mapping[str, Any], new: Mapping[str, Any], out: Path) -> None:
-    for key, value in new.items():
+    for key in (*new, *(key for key in old if key not in new)):
+        value = new.get(key)
         if old.get(key) != value:
             raise UserError(
                 f"{key} must be as it was when {out} was begun: got {value!r}, it was {old.get(key)!r} - "

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,14 @@ from noria.core.protocols import Sandbox
 from noria.core.seeds import derive
 from noria.envs.swe.records import DATASET, FORMAT, TASKS, Repo, SweTask
 from noria.factory.benches import OPEN, Benches
-from noria.factory.bugs import Candidate, candidates, combinations
+from noria.factory.bugs import candidates, combinations
+from noria.factory.candidate import Candidate, Site, woven
 from noria.factory.curation import Curation, read_evaluation
 from noria.factory.journal import Journal
 from noria.factory.layers import Store
 from noria.factory.proof import Prover, Verdict
+from noria.factory.proposed import Ask, Proposals
+from noria.factory.report import Tally, summary
 from noria.factory.repository import Names, Prepared, Refused, prepare
 from noria.factory.statements import state
 from noria.languages.base import Quoting
@@ -44,9 +47,13 @@ TURN = 16
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be made. `per_target`: tasks of one function at most; `repeats`: runs that must say the same.
+    """What is to be made.
 
-    `combined`: share of the tasks that put two proven bugs together.
+    repeats      runs that must say the same
+    per_target   tasks of one function at most
+    combined     share of the tasks that put two proven bugs together
+    history      commits of a repository that are taken back at most, 0 = its history is not looked at
+    model        name of the model that writes bugs, "" = none does
     """
 
     sources: tuple[str, ...]
@@ -60,48 +67,38 @@ class Plan:
     per_target: int = 3
     combined: float = 0.15
     evaluation: tuple[Path, ...] = ()
+    history: int = 0
+    model: str = ""
+
+    def settings(self) -> dict[str, Any]:
+        """What decides which candidates are tried; what was not asked for is not there."""
+        settled = {"seed": self.seed, "operators": list(self.operators), "repeats": self.repeats,
+                   "per_target": self.per_target, "combined": self.combined}  # fmt: skip
+        asked = {"history": self.history, "model": self.model}
+        return settled | {name: value for name, value in asked.items() if value}
 
 
-@dataclass(slots=True)
-class Tally:
-    """What is counted on the way. `tried` and `proven` are by repository and operator."""
-
-    tried: Counter[tuple[str, str]] = field(default_factory=Counter)
-    kept: Counter[tuple[str, str]] = field(default_factory=Counter)
-    proven: Counter[tuple[str, str]] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-    sources: dict[str, str] = field(default_factory=dict)
-    notes: dict[str, list[str]] = field(default_factory=dict)
-    sandbox_s: float = 0.0
-    prepare_s: float = 0.0
-    bugs_s: float = 0.0
-    fresh: int = 0
-    fresh_kept: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Site:
-    """A repository that bugs are made in."""
-
-    prepared: Prepared
-    tree: Path
-
-
-def make(plan: Plan, sandbox: Sandbox, advance: Callable[[int, str], None] = lambda kept, what: None) -> dict[str, Any]:
+def make(
+    plan: Plan,
+    sandbox: Sandbox,
+    advance: Callable[[int, str], None] = lambda kept, what: None,
+    ask: Ask | None = None,
+) -> dict[str, Any]:
     """Fill `plan.out` and return the report. `advance` hears how many tasks there are and what is being done.
+
+    `ask` asks the model of `plan.model` for bugs.
 
     Raises:
         UserError: no source can be used, or the folder was begun with other settings.
         SandboxError: the sandbox fails again and again.
+        EngineError: the model's server does.
     """
     if plan.out.exists() and not plan.out.is_dir():
         raise UserError(f"--out must be a folder: got {plan.out}, which is a file - name another")
     plan.out.mkdir(parents=True, exist_ok=True)
-    settings = {"seed": plan.seed, "operators": list(plan.operators), "repeats": plan.repeats,
-                "per_target": plan.per_target, "combined": plan.combined}  # fmt: skip
     with hold(plan.out / "lock", "--out"), ExitStack() as stack:
         Store(plan.out).sweep()
-        journal = Journal(plan.out, settings)
+        journal = Journal(plan.out, plan.settings())
         stack.callback(journal.close)
         tally = Tally()
         began = time.monotonic()
@@ -110,15 +107,20 @@ def make(plan: Plan, sandbox: Sandbox, advance: Callable[[int, str], None] = lam
         began = time.monotonic()
         benches = Benches(plan.out, sandbox)
         stack.callback(benches.close)
-        tasks = _tasks(plan, sites, benches, journal, tally, advance)
+        proposals = Proposals(plan.out, ask) if ask is not None else None
+        if proposals is not None:
+            stack.callback(proposals.close)
+        tasks = _tasks(plan, sites, _Tools(benches, journal, proposals), tally, advance)
         tally.bugs_s = time.monotonic() - began
-        report = summary(plan, tally, tasks)
+        report = summary(plan.count, tally, tasks)
+        if proposals is not None:
+            report["proposals"] = dict(proposals.counts.most_common())
         _write(plan, sites, tasks, report)
     return report
 
 
-def _sites(plan: Plan, sandbox: Sandbox, tally: Tally, advance: Callable[[int, str], None]) -> list[_Site]:
-    sites: list[_Site] = []
+def _sites(plan: Plan, sandbox: Sandbox, tally: Tally, advance: Callable[[int, str], None]) -> list[Site]:
+    sites: list[Site] = []
     names = Names(plan.out)
     with ThreadPoolExecutor(plan.workers, thread_name_prefix="noria-source") as pool:
         sources = list(dict.fromkeys(plan.sources))
@@ -134,7 +136,7 @@ def _sites(plan: Plan, sandbox: Sandbox, tally: Tally, advance: Callable[[int, s
             continue
         if prepared.notes:
             tally.notes[source] = list(prepared.notes)
-        sites.append(_Site(prepared, Store(plan.out).root / prepared.repo.tree))
+        sites.append(Site(prepared, Store(plan.out).root / prepared.repo.tree))
     if not sites:
         why = "; ".join(f"{source}: {reason}" for source, reason in tally.sources.items())
         raise UserError(f"SOURCE must name a repository that tasks can be made of: got {why} - name another")
@@ -147,18 +149,22 @@ def _prepared(
     """A source that can be used, or why it cannot."""
     advance(0, source)
     try:
-        return prepare(source, plan.out, sandbox, names, plan.languages)
+        return prepare(source, plan.out, sandbox, names, plan.languages, plan.history)
     except Refused as fault:
         return str(fault)
 
 
+@dataclass(frozen=True, slots=True)
+class _Tools:
+    """What candidates come from and are proven with."""
+
+    benches: Benches
+    journal: Journal
+    proposals: Proposals | None
+
+
 def _tasks(
-    plan: Plan,
-    sites: Sequence[_Site],
-    benches: Benches,
-    journal: Journal,
-    tally: Tally,
-    advance: Callable[[int, str], None],
+    plan: Plan, sites: Sequence[Site], tools: _Tools, tally: Tally, advance: Callable[[int, str], None]
 ) -> list[SweTask]:
     """Proven, new tasks in the order of their candidates, whoever was done first."""
     curation = Curation(2 * plan.count + 64, plan.per_target, read_evaluation(plan.evaluation))
@@ -166,7 +172,8 @@ def _tasks(
     tasks: list[SweTask] = []
     waiting: deque[tuple[Candidate, str, Future[Verdict] | None]] = deque()
     proven: dict[str, list[Candidate]] = defaultdict(list)
-    stream = _stream(plan, sites, proven, tasks)
+    stream = _stream(plan, sites, tools.proposals, proven, tasks)
+    journal = tools.journal
     faults = 0
     with ThreadPoolExecutor(plan.workers, thread_name_prefix="noria-proof") as pool:
         try:
@@ -180,7 +187,9 @@ def _tasks(
                     site = by_name[candidate.repo]
                     key = candidate.key(site.prepared.repo.tree)
                     future = (
-                        None if key in journal.known else pool.submit(_prove, site, benches, candidate, plan.repeats)
+                        None
+                        if key in journal.known
+                        else pool.submit(_prove, site, tools.benches, candidate, plan.repeats)
                     )
                     waiting.append((candidate, key, future))
                 if not waiting:
@@ -214,41 +223,45 @@ def _tasks(
 
 
 def _stream(
-    plan: Plan, sites: Sequence[_Site], proven: Mapping[str, list[Candidate]], tasks: Sequence[SweTask]
+    plan: Plan,
+    sites: Sequence[Site],
+    proposals: Proposals | None,
+    proven: Mapping[str, list[Candidate]],
+    tasks: Sequence[SweTask],
 ) -> Iterator[Candidate]:
     """Single bugs until their share is reached, then pairs of those that were proven, then single ones again."""
-    singles = _in_turn(plan, sites)
+    singles = _in_turn(plan, sites, proposals)
     wanted = plan.count - round(plan.combined * plan.count)
     for candidate in singles:
         yield candidate
         if len(tasks) >= wanted:
             break
     pairs = {
-        repo: combinations(list(found), derive(plan.seed, repo, "pairs"), 4 * (plan.count - wanted))
-        for repo, found in sorted(proven.items())
+        name: combinations(proven[name], site, derive(plan.seed, name, "pairs"), 4 * (plan.count - wanted))
+        for name, site in sorted({site.name: site for site in sites if proven.get(site.name)}.items())
     }
     yield from (pair for turn in zip_longest(*pairs.values()) for pair in turn if pair is not None)
     yield from singles
 
 
-def _in_turn(plan: Plan, sites: Sequence[_Site]) -> Iterator[Candidate]:
-    """Candidates of each repository in turn, as long as it has any: one, or several where benches are scarce."""
-    streams = [
-        candidates(site.prepared, site.tree, derive(plan.seed, site.prepared.repo.name), plan.operators or None)
-        for site in sites
-    ]
-    turn = 1 if len(streams) <= OPEN else TURN
-    while streams:
-        going = []
-        for stream in streams:
-            found = list(islice(stream, turn))
-            yield from found
-            if len(found) == turn:
-                going.append(stream)
-        streams = going
+def _in_turn(plan: Plan, sites: Sequence[Site], proposals: Proposals | None) -> Iterator[Candidate]:
+    """Candidates of each language in turn, of its repositories in turn: one, or several where benches are scarce."""
+    by_language: dict[str, list[Iterator[list[Candidate]]]] = defaultdict(list)
+    turn = 1 if len(sites) <= OPEN else TURN
+    for site in sites:
+        found = candidates(site, derive(plan.seed, site.name), plan.operators or None, proposals)
+        by_language[site.prepared.repo.layout.language].append(_turns(found, turn))
+    streams = [(1.0, woven([(1.0, each) for each in found])) for found in by_language.values()]
+    yield from chain.from_iterable(woven(streams))
 
 
-def _prove(site: _Site, benches: Benches, candidate: Candidate, repeats: int) -> Verdict:
+def _turns(found: Iterator[Candidate], turn: int) -> Iterator[list[Candidate]]:
+    """A stream in lists of `turn`."""
+    while batch := list(islice(found, turn)):
+        yield batch
+
+
+def _prove(site: Site, benches: Benches, candidate: Candidate, repeats: int) -> Verdict:
     paths = dict.fromkeys(edit.path for edit in candidate.edits)
     files = apply({path: (site.tree / path).read_bytes() for path in paths}, candidate.edits)
     with benches.use(site.prepared) as bench:
@@ -261,7 +274,7 @@ def _prove(site: _Site, benches: Benches, candidate: Candidate, repeats: int) ->
         return prover.prove(files, candidate.tests)
 
 
-def _line(site: _Site, candidate: Candidate, verdict: Verdict, seed: int) -> dict[str, Any]:
+def _line(site: Site, candidate: Candidate, verdict: Verdict, seed: int) -> dict[str, Any]:
     """What the journal holds of a candidate: all that a task needs."""
     repo = site.prepared.repo
     line: dict[str, Any] = {
@@ -273,7 +286,7 @@ def _line(site: _Site, candidate: Candidate, verdict: Verdict, seed: int) -> dic
     return line | {"task": _task(site, candidate, verdict, seed).to_json()}
 
 
-def _task(site: _Site, candidate: Candidate, verdict: Verdict, seed: int) -> SweTask:
+def _task(site: Site, candidate: Candidate, verdict: Verdict, seed: int) -> SweTask:
     repo = site.prepared.repo
     paths = dict.fromkeys(edit.path for edit in candidate.edits)
     sound = {path: (site.tree / path).read_bytes() for path in paths}
@@ -285,11 +298,13 @@ def _task(site: _Site, candidate: Candidate, verdict: Verdict, seed: int) -> Swe
     statement = state(
         repo.layout.name, verdict.said or {}, passing, patch, random.Random(f"{seed}/{key}/statement"),
         (lambda test: language.quote(repo.layout, test, read)) if isinstance(language, Quoting) else lambda test: "",
+        candidate.missing,
     )  # fmt: skip
+    facts = {"seed": seed, "tree": repo.tree, "deps": repo.deps}
     return SweTask(
         f"{repo.name}-{key}", repo.name, repo.layout.language, candidate.operator, candidate.target,
         candidate.complexity, candidate.edits, patch, statement.text, statement.style, verdict.fail_to_pass,
-        verdict.unsure, {"seed": seed, "tree": repo.tree, "deps": repo.deps},
+        verdict.unsure, {**facts, "commit": candidate.commit} if candidate.commit else facts,
     )  # fmt: skip
 
 
@@ -315,50 +330,7 @@ def _settled(candidate: Candidate, line: dict[str, Any], curation: Curation, tal
     return task
 
 
-def summary(plan: Plan, tally: Tally, tasks: Sequence[SweTask]) -> dict[str, Any]:
-    """The report: counts, shares and speed. Rates are of this call alone, journalled candidates left out."""
-    repos = sorted({repo for repo, _ in tally.tried})
-    operators = sorted({operator for _, operator in tally.tried})
-    tried, proven = sum(tally.tried.values()), sum(tally.proven.values())
-    hours = tally.bugs_s / 3600
-    return {
-        "tasks": len(tasks),
-        "asked": plan.count,
-        "tried": tried,
-        "proven": proven,
-        "yield": round(proven / tried, 4) if tried else 0.0,
-        "refused": dict(tally.refused.most_common()),
-        "by_repo": {repo: _share(tally, 0, repo) for repo in repos},
-        "by_operator": {name: _share(tally, 1, name) for name in operators},
-        "by_style": dict(Counter(task.style for task in tasks)),
-        "fail_to_pass": _spread([len(task.fail_to_pass) for task in tasks]),
-        "changed_lines": _spread([_changed(task.patch) for task in tasks]),
-        "sources_refused": {source: reason for source, reason in tally.sources.items() if reason},
-        "notes": tally.notes,
-        "seconds": {"prepare": round(tally.prepare_s, 1), "bugs": round(tally.bugs_s, 1),
-                    "sandbox": round(tally.sandbox_s, 1)},
-        "tasks_per_hour": round(tally.fresh_kept / hours) if tally.fresh_kept else 0,
-        "tried_per_hour": round(tally.fresh / hours) if tally.fresh else 0,
-    }  # fmt: skip
-
-
-def _share(tally: Tally, part: int, name: str) -> dict[str, Any]:
-    """Counts of one repository (`part` 0) or operator (1)."""
-    counts = (tally.tried, tally.proven, tally.kept)
-    tried, proven, kept = (sum(n for key, n in each.items() if key[part] == name) for each in counts)
-    return {"tried": tried, "proven": proven, "kept": kept, "yield": round(proven / tried, 4) if tried else 0.0}
-
-
-def _spread(counts: Sequence[int]) -> dict[str, int]:
-    found = sorted(counts)
-    return {"least": found[0], "median": found[len(found) // 2], "most": found[-1]} if found else {}
-
-
-def _changed(patch: str) -> int:
-    return sum(line.startswith(("+", "-")) and not line.startswith(("+++", "---")) for line in patch.split("\n"))
-
-
-def _write(plan: Plan, sites: Sequence[_Site], tasks: Sequence[SweTask], report: dict[str, Any]) -> None:
+def _write(plan: Plan, sites: Sequence[Site], tasks: Sequence[SweTask], report: dict[str, Any]) -> None:
     """Each file appears whole; the head comes last."""
     lines = "".join(json.dumps(task.to_json()) + "\n" for task in tasks)
     head = {

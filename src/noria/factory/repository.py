@@ -18,6 +18,7 @@ from noria.core.errors import NoriaError, SandboxError, UserError
 from noria.core.protocols import Layered, Sandbox, Shape, Shaping, Workspace
 from noria.envs.swe.records import REPOS, Repo
 from noria.envs.swe.trial import Bench, argv, shape
+from noria.factory.commits import Revert, reverts
 from noria.factory.layers import Store, Unfit, copy_tree
 from noria.factory.origins import debian, folder, git, npm, pypi
 from noria.factory.origins.base import Fetched, Origin, Unfetched
@@ -40,12 +41,17 @@ class Refused(NoriaError):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A sound repository and what the making of bugs needs. `coverage`: test -> path -> lines, None = unknown."""
+    """A sound repository and what the making of bugs needs.
+
+    coverage    test -> path -> lines, None = unknown
+    reverts     commits of its history that can be taken back
+    """
 
     repo: Repo
     language: Language
     coverage: Coverage | None
     notes: tuple[str, ...] = ()
+    reverts: tuple[Revert, ...] = ()
 
 
 class Names:
@@ -65,8 +71,12 @@ class Names:
             return found
 
 
-def prepare(source: str, out: Path, sandbox: Sandbox, names: Names, languages: Sequence[str] = ()) -> Prepared:
+def prepare(
+    source: str, out: Path, sandbox: Sandbox, names: Names, languages: Sequence[str] = (), history: int = 0
+) -> Prepared:
     """Fetch, lay out, install and check one source; what an earlier call has finished is taken from `out`.
+
+    `history`: commits that are looked for at most.
 
     Raises:
         Refused: with the reason.
@@ -84,10 +94,11 @@ def prepare(source: str, out: Path, sandbox: Sandbox, names: Names, languages: S
                 tree = store.keep(place_of_tree, {"kind": "source", "source": source, "revision": fetched.revision})
         except Unfit as fault:
             raise Refused(str(fault)) from fault
+        past = _past(fetched, layout, history)
     deps = _retried(lambda: _installed(store, language, layout, tree, sandbox))
     revision = fetched.revision or f"tree:{tree}"
     return _checked(
-        Repo(names.free(fetched.name), source, revision, layout, deps, tree, (), 0.0), out, language, sandbox
+        Repo(names.free(fetched.name), source, revision, layout, deps, tree, (), 0.0), out, language, sandbox, past
     )
 
 
@@ -98,8 +109,20 @@ def _recorded(source: str, out: Path) -> Prepared | None:
             repo = Repo.from_json(data)
             language: Language = registry.resolve("languages", repo.layout.language).build()
             lines = path.with_suffix(".lines")
-            return Prepared(repo, language, _read_lines(lines) if lines.is_file() else None)
+            past = path.with_suffix(".history")
+            found = json.loads(past.read_text(encoding="utf-8")) if past.is_file() else []
+            known = _read_lines(lines) if lines.is_file() else None
+            return Prepared(repo, language, known, reverts=tuple(Revert.from_json(each) for each in found))
     return None
+
+
+def _past(fetched: Fetched, layout: Layout, limit: int) -> tuple[Revert, ...]:
+    if fetched.clone is None or not limit:
+        return ()
+    try:
+        return reverts(fetched.clone, fetched.revision, layout.sources, layout.tests, limit)
+    except Unfetched as fault:
+        raise Refused(str(fault)) from fault
 
 
 def _fetched(source: str, into: Path) -> Fetched:
@@ -202,7 +225,7 @@ def _inside(step: Step, above: Path, tree: Path, layout: Layout, sandbox: Sandbo
         shaped.close()
 
 
-def _checked(repo: Repo, out: Path, language: Language, sandbox: Sandbox) -> Prepared:
+def _checked(repo: Repo, out: Path, language: Language, sandbox: Sandbox, past: tuple[Revert, ...] = ()) -> Prepared:
     """Run the suite on the tree as it is. Raises Refused: too few tests say the same each time."""
     runs = Runs()
     try:
@@ -224,8 +247,8 @@ def _checked(repo: Repo, out: Path, language: Language, sandbox: Sandbox) -> Pre
     found = replace(
         repo, tests=sound.tests, suite_s=round(sound.suite_s, 3), layout=layout, left_out=tuple(sound.left_out.items())
     )
-    _record(found, out, coverage)
-    return Prepared(found, language, coverage, sound.notes)
+    _record(found, out, coverage, past)
+    return Prepared(found, language, coverage, sound.notes, past)
 
 
 def _built(space: Workspace, language: Language, store: Store) -> str:
@@ -260,9 +283,12 @@ def opened(repo: Repo, out: Path, language: Language, sandbox: Sandbox, warm: bo
         shaped.close()
 
 
-def _record(repo: Repo, out: Path, coverage: Coverage | None) -> None:
+def _record(repo: Repo, out: Path, coverage: Coverage | None, past: Sequence[Revert]) -> None:
     place = out / REPOS
     place.mkdir(exist_ok=True)
+    if past:
+        text = json.dumps([each.to_json() for each in past])
+        (place / f"{repo.name}.history").write_text(text, encoding="utf-8")
     if coverage is not None:
         plain = {test: {path: sorted(lines) for path, lines in by.items()} for test, by in coverage.items()}
         (place / f"{repo.name}.lines").write_text(json.dumps(plain), encoding="utf-8")

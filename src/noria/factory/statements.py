@@ -53,13 +53,20 @@ def state(
     patch: str,
     rng: random.Random,
     quote: Callable[[str], str] = lambda test: "",
+    missing: str = "",
 ) -> Statement:
     """A statement about failing tests: `said` is test -> message, `quote` gives a test's source, `passing` others pass.
 
-    `patch` is read for one thing alone: that the text does not give it away.
+    `patch` is read for one thing alone: that the text does not give it away. `missing` names what was cut out whole:
+    the statement then asks for it.
     """
     failures = [_failure(test, text) for test, text in said.items()]
     shown = [replace(each, source=_short(quote(each.test))) for each in _varied(failures)]
+    if missing:
+        for quoted in (True, False):
+            text = _feature(package, shown if quoted else [replace(e, source="") for e in shown], passing, missing)
+            if not leaks(text, patch):
+                return Statement(text, "feature")
     styles = list(_STYLES.items())
     rng.shuffle(styles)
     shown.sort(key=lambda each: not each.telling)
@@ -123,6 +130,18 @@ def _example(package: str, shown: Sequence[Failure], failing: int, passing: int)
     others = [each for each in shown if each is not quoted]
     lines += [f"The same goes for {_topics(others)}."] if others else []
     return "\n".join([*lines, "Find the cause in the package and mend it."])
+
+
+def _feature(package: str, shown: Sequence[Failure], passing: int, missing: str) -> str:
+    """What is to be written: where, what it is about, and a check of it where one is short."""
+    lines = [f"{package} lacks a feature: {missing}. The signature stands, and what it does was never written.", ""]
+    quoted = next((each for each in shown if each.source), None)
+    if quoted is not None:
+        lines += ["With it, this should pass:", "", "```", quoted.source, "```", ""]
+    others = [each for each in shown if each is not quoted]
+    lines += [f"It is needed for {_topics(others)}."] if others else []
+    lines += [f"Write it as its documentation and its callers expect. The {passing} checks that pass go on passing."]
+    return "\n".join(lines)
 
 
 def _topics(shown: Sequence[Failure]) -> str:

@@ -22,11 +22,15 @@ class Unfetched(NoriaError):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A repository's files. `revision` is the commit, or the digest of the archive or the files."""
+    """A repository's files. `revision` is the commit, or the digest of the archive or the files.
+
+    `clone` is a repository of git with the history of `revision`, None where there is none.
+    """
 
     name: str
     folder: Path
     revision: str
+    clone: Path | None = None
 
 
 class Origin(Protocol):
@@ -47,7 +51,7 @@ def client(words: Sequence[str], folder: Path) -> str:
     try:
         done = subprocess.run(
             words, cwd=folder, env={**env, "GIT_TERMINAL_PROMPT": "0"}, capture_output=True, text=True, check=False,
-            timeout=FETCH_S, stdin=subprocess.DEVNULL,
+            errors="replace", timeout=FETCH_S, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except FileNotFoundError:
         raise Unfetched(f"the program {words[0]} is missing: install it") from None

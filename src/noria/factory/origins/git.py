@@ -51,7 +51,7 @@ class Git:
             raise Unfetched(f"git could not pack {commit}: {packed.stderr.decode('utf-8', 'replace')[:200]}")
         with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
             archive.extractall(tree, filter="data")
-        return Fetched(local.resolve().name if not source.startswith("git+") else name, tree, commit)
+        return Fetched(local.resolve().name if not source.startswith("git+") else name, tree, commit, clone)
 
 
 def build() -> Git:
