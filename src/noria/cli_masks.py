@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from noria import cli_worlds
 from noria.core.errors import UserError
-from noria.core.recipe import of_world
+from noria.core.proofs import Flawed
 from noria.core.types import Turn
-from noria.stages.masking import RULES, Labelled, injected, measure
+from noria.stages.masking import CODE, RULES, Labelled, habitual, injected, measure
+
+#: Sets of rules that `--rule` takes by one name.
+SETS = {"code": CODE}
 
 
 def masks(
@@ -20,18 +25,34 @@ def masks(
         Path | None, typer.Option(help='Labels of your own instead: JSON lines of {"turns": [[said, seen, label], …]}.')
     ] = None,
     rule: Annotated[
-        list[str] | None, typer.Option(help="Rule to measure, repeatable; each one alone without it.")
+        list[str] | None,
+        typer.Option(
+            help="Rule to measure, repeatable; `code` is all those for code agents. Each one alone without it."
+        ),
     ] = None,
     n: Annotated[int, typer.Option("--n", min=1, help="Tasks to put errors into.")] = 100,
     seed: Annotated[int, typer.Option(min=0, help="Chooses tasks and errors.")] = 0,
+    habits: Annotated[
+        bool, typer.Option("--habits", help="Mistakes of the world's own scripted workers, which know them.")
+    ] = False,
+    solved: Annotated[bool, typer.Option("--solved", help="With --habits: of work that was solved alone.")] = False,
+    options: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Option of the world, as path=….")
+    ] = None,
+    sandbox: Annotated[str, typer.Option(help="Where code of tasks runs; process is NOT isolated.")] = "bwrap",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
 ) -> None:
     """Measure precision and recall of the rules that mask erroneous turns.
 
     Example: noria masks --env ledger --n 200
+    Example: noria masks --env microswe --habits --solved --rule code
     """
-    samples = read(file) if file else _made(env, n, seed)
-    wanted = [list(rule)] if rule else [[name] for name in RULES]
+    if solved and not habits:
+        raise UserError("--solved must go with --habits: got it alone - add --habits")
+    if file is not None and (habits or options):
+        raise UserError("--file must stand alone: got it with --habits or --set - leave them out")
+    samples = read(file) if file else _made(env, n, seed, habits, solved, sandbox, options or [])
+    wanted = [[name for each in rule for name in SETS.get(each, (each,))]] if rule else [[name] for name in RULES]
     found = [measure(samples, rules) for rules in wanted]
     if as_json:
         print(json.dumps(found, indent=2))
@@ -49,9 +70,9 @@ def read(path: Path) -> list[Labelled]:
         UserError: the file or a line is not like that.
     """
     try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except OSError as fault:
-        raise UserError(f"--file must be readable: {str(path)!r} is not ({fault.strerror})") from fault
+        lines = [line for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
+    except (OSError, UnicodeDecodeError) as fault:
+        raise UserError(f"--file must be readable: {str(path)!r} is not ({fault})") from fault
     out = []
     for number, line in enumerate(lines, 1):
         try:
@@ -64,19 +85,17 @@ def read(path: Path) -> list[Labelled]:
     return out
 
 
-def _made(env: str, n: int, seed: int) -> list[Labelled]:
-    recipe = of_world(env)
-    from noria.stages.worker import open_worlds
-
-    worlds, sandbox = open_worlds(recipe)
-    try:
-        (world,) = worlds.values()
-        return injected(world, world.tasks("train", n, seed), seed)
-    finally:
-        for world in worlds.values():
-            world.close()
-        if sandbox is not None:
-            sandbox.close()
+def _made(
+    env: str, n: int, seed: int, habits: bool, solved: bool, sandbox: str, options: Sequence[str]
+) -> list[Labelled]:
+    with cli_worlds.opened(env, sandbox, options) as world:
+        tasks = world.tasks("train", n, seed)
+        if not habits:
+            return injected(world, tasks, seed)
+        if not isinstance(world, Flawed):
+            raise UserError(f"--habits must go with a world that knows the mistakes of its workers: got {env!r}")
+        chosen: Any = world
+        return [sample for sample, is_solved in habitual(chosen, tasks, seed) if is_solved or not solved]
 
 
 def _shown(rate: dict[str, Any]) -> str:

@@ -90,6 +90,13 @@ class Validation(Table):
     )
 
 
+#: Rules of error masking (`stages.masking`).
+ErrorRule = Literal[
+    "refused", "malformed", "redone", "misrun", "repeated", "broken_syntax", "reverted", "corrected", "worsened",
+    "idle", "unready",
+]  # fmt: skip
+
+
 class SftPhase(Optimised):
     """Supervised fine-tuning on the curated set and the teachers' trajectories."""
 
@@ -108,7 +115,7 @@ class SftPhase(Optimised):
         description="share of the samples that teachers wrote; the rest is the curated set",
     )
     mask_errors: bool = Field(default=True, description="erroneous steps stay as input and carry no loss")
-    error_rules: list[Literal["refused", "malformed", "redone"]] = Field(
+    error_rules: list[ErrorRule] = Field(
         default=["refused"], description="rules that say which steps are erroneous; `noria masks` measures them"
     )
     data: list[str] = Field(

@@ -41,7 +41,7 @@ def script(task: SweTask, repo: Repo, tree: Path, strategy: str) -> list[str]:
     sound = {path: (tree / path).read_bytes().decode("utf-8", "surrogateescape") for path in broken}
     looks = [render_call("read", path=path) for path in broken]
     if strategy == "edits":
-        return [*looks, *(step for path in broken for step in _edits(path, broken[path], sound[path])), DONE]
+        return [*looks, *(step for path in broken for step in edits(path, broken[path], sound[path])), DONE]
     if strategy == "writes":
         return [*looks, *(render_call("write", path=path, text=sound[path]) for path in broken), DONE]
     if strategy == "patches":
@@ -58,7 +58,7 @@ def script(task: SweTask, repo: Repo, tree: Path, strategy: str) -> list[str]:
     return [*looks, *(render_call("write", path=path, text=broken[path] + "\n") for path in broken), DONE]
 
 
-def _edits(path: str, broken: str, sound: str) -> list[str]:
+def edits(path: str, broken: str, sound: str) -> list[str]:
     """Edits that make one text into the other, each with as many lines around it as it needs to stand once."""
     old, new = broken.splitlines(keepends=True), sound.splitlines(keepends=True)
     steps: list[str] = []

@@ -19,11 +19,13 @@ from noria.bases.world import check_split, habit_named
 from noria.core import registry
 from noria.core.config import Checked
 from noria.core.errors import PolicyError, SandboxError, UserError
+from noria.core.proofs import Judge
 from noria.core.protocols import Policy, Sandbox, Shaping
 from noria.core.types import Message, Split, Task
 from noria.envs.swe import solving
 from noria.envs.swe.episode import Start, SweEpisode
 from noria.envs.swe.records import LAYERS, TOGETHER, Dataset, Repo, SweTask
+from noria.envs.swe.slips import slips
 from noria.envs.swe.tools import schemas
 from noria.envs.swe.trial import Bench, shape
 from noria.tokens.calls import Call
@@ -140,6 +142,18 @@ class Swe:
             return said[turn] if turn < len(said) else solving.DONE
 
         return play
+
+    def flawed(self, task: Task, seed: int) -> tuple[Policy, Judge]:
+        """An expert who slips, see `slips.slips` (`core.proofs.Flawed`)."""
+        record = self.found(task)
+        repo = self.repo(record)
+        said = slips(record, repo, self.dataset.layer(repo.tree), seed)
+
+        def play(heard: Sequence[Message]) -> str:
+            turn = sum(message.role == "assistant" for message in heard)
+            return said[turn][0] if turn < len(said) else solving.DONE
+
+        return play, lambda messages: [label for _, label in said[: len(messages)]]
 
     def advice_for(self, strategy: str) -> str | None:
         """The kind whose advice a right habit obeys, None for a wrong habit."""

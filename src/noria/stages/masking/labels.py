@@ -1,57 +1,24 @@
-"""Error masking: rules that say which turns are errors, and how right the rules are against labels.
-
-A masked turn stays as input and carries no loss. A rule sees what was said and what came back, never the labels. A
-legitimate diagnostic is not an error: running tests that fail, or reading what turns out wrong, is how work is done.
-"""
+"""How right rules are against labels, and trajectories whose labels are known because errors were put there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from noria.core.errors import PolicyError, UserError
+from noria.core.proofs import Flawed
+from noria.core.protocols import World
+from noria.core.seeds import derive
 from noria.core.stats import wilson
 from noria.core.types import Message, Task, Turn
+from noria.stages.masking.rules import RULES, errors
 from noria.tokens import calls
 
-Rule = Callable[[Sequence[Turn], int], bool]
 Fault = Literal["unknown_tool", "missing_argument", "unclosed", "wrong_value"]
 FAULTS: tuple[Fault, ...] = ("unknown_tool", "missing_argument", "unclosed", "wrong_value")
-
-
-def refused(turns: Sequence[Turn], k: int) -> bool:
-    """The world refused one of the turn's calls; each is answered on a line of its own."""
-    return any(line.startswith("error:") for line in turns[k].observation.splitlines())
-
-
-def malformed(turns: Sequence[Turn], k: int) -> bool:
-    """The message cannot be parsed, or neither calls nor answers."""
-    try:
-        parsed = calls.parse(turns[k].message)
-    except PolicyError:
-        return True
-    return not parsed.calls and not parsed.answer
-
-
-def redone(turns: Sequence[Turn], k: int) -> bool:
-    """The next turn calls the same tools with other arguments: the turn was corrected at once."""
-    if k + 1 >= len(turns):
-        return False
-    mine, next_one = (_calls(turns[i].message) for i in (k, k + 1))
-    return bool(mine) and [c.name for c in mine] == [c.name for c in next_one] and mine != next_one
-
-
-RULES: Mapping[str, Rule] = {"refused": refused, "malformed": malformed, "redone": redone}
-#: What masks when nobody says otherwise.
-DEFAULT = ("refused",)
-
-
-def errors(turns: Sequence[Turn], rules: Sequence[str] = DEFAULT) -> list[bool]:
-    """Which turns any of the rules calls an error."""
-    return [any(RULES[name](turns, k) for name in rules) for k in range(len(turns))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +82,41 @@ def injected(world: Any, tasks: Sequence[Task], seed: int, max_turns: int = 12) 
         if turns:
             out.append(Labelled(task.id, tuple(turns), tuple(labels)))
     return out
+
+
+class FlawedWorld(World, Flawed, Protocol):
+    """A world whose scripted mistakes are known."""
+
+
+def habitual(world: FlawedWorld, tasks: Sequence[Task], seed: int, max_turns: int = 40) -> list[tuple[Labelled, bool]]:
+    """Work of scripted policies that make mistakes and know which, each with whether it solved its task in the end.
+
+    Raises:
+        SandboxError: the world's sandbox failed.
+    """
+    out = []
+    for i, task in enumerate(tasks):
+        policy, judge = world.flawed(task, derive(seed, "flawed", i))
+        episode = world.open(task)
+        turns: list[Turn] = []
+        try:
+            while len(turns) < max_turns:
+                message = policy([m for turn in turns for m in _messages(turn)])
+                answer = episode.act(message)
+                turns.append(Turn(message, "" if answer.done else answer.text))
+                if answer.done:
+                    break
+            solved = episode.grade().solved
+        finally:
+            episode.close()
+        labels = judge([turn.message for turn in turns])
+        out.append((Labelled(task.id, tuple(turns), tuple(labels)), solved))
+    return out
+
+
+def _messages(turn: Turn) -> list[Message]:
+    said = [Message("assistant", turn.message)]
+    return [*said, Message("tool", turn.observation)] if turn.observation else said
 
 
 def _play(
