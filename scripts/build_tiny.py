@@ -18,17 +18,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from mixes import MIXES
+from mixes import MIXES, Mix
 
 from noria.core.memory import keep_freed_memory
 from noria.tokens.renderer import Renderer
 
 SHAPE = {"hidden_size": 160, "num_hidden_layers": 3, "num_attention_heads": 5, "num_key_value_heads": 1,
          "head_dim": 32, "intermediate_size": 480}  # fmt: skip
-EPISODES_PER_STEP, PART_TOKENS = 48, 1500
+PART_TOKENS = 1500
 LR_MATRIX, LR_REST, WARMUP = 0.012, 3e-3, 60
 ABILITY_SHARE, DECAY_SHARE = 0.75, 0.35
-CONTEXT_WEIGHT = 0.1
 SPECIAL = ["<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>"]
 TEMPLATE = (
     "{% for m in messages %}"
@@ -47,9 +46,12 @@ def rows(corpus: Path) -> list[dict[str, Any]]:
     return out
 
 
-def build_tokenizer(corpus: Path, out: Path, vocabulary: int) -> None:
-    """Train a byte-level BPE of `vocabulary` tokens: digits stand alone, every XML tag and call head is one token."""
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+def build_tokenizer(corpus: Path, out: Path, mix: Mix) -> None:
+    """Train a byte-level BPE of the mix's size: digits stand alone, every XML tag and call head is one token.
+
+    For real code, blanks after a digit stand alone too: a line of a view then has the tokens that it has in an edit.
+    """
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     data = rows(corpus)[:30_000]
@@ -59,12 +61,13 @@ def build_tokenizer(corpus: Path, out: Path, vocabulary: int) -> None:
     tag = re.compile(r'<call name="\w+">|</?(?:think|call|[a-z_]+)>')
     tags = sorted({found for text in texts for found in tag.findall(text)})
     tokenizer = Tokenizer(models.BPE())
+    blanks = [pre_tokenizers.Split(Regex("(?<=[0-9]) +"), "isolated")] if mix.functions else []
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        [*blanks, pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary - len(tags), special_tokens=SPECIAL, show_progress=False,
+        vocab_size=mix.vocabulary - len(tags), special_tokens=SPECIAL, show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )  # fmt: skip
     plain = (piece for text in texts for piece in tag.split(text))
@@ -80,7 +83,7 @@ def build_tokenizer(corpus: Path, out: Path, vocabulary: int) -> None:
     print(f"vocabulary {len(fast)}, of it {len(tags)} tags")
 
 
-def encode(data: list[dict[str, Any]], renderer: Renderer) -> list[tuple[np.ndarray, np.ndarray]]:
+def encode(data: list[dict[str, Any]], renderer: Renderer, context: float) -> list[tuple[np.ndarray, np.ndarray]]:
     """Token ids and loss weights of every transcript."""
     from noria.core.types import Task, Tool
 
@@ -89,7 +92,7 @@ def encode(data: list[dict[str, Any]], renderer: Renderer) -> list[tuple[np.ndar
         tools = tuple(Tool(name, "") for name in row["tools"])
         task = Task("", row["world"], row["system"], row["prompt"], tools)
         ids = list(renderer.prompt(task, row["hint"]).ids)
-        weight = [CONTEXT_WEIGHT] * len(ids)
+        weight = [context] * len(ids)
         for i, (message, seen) in enumerate(row["turns"]):
             said = renderer.message(message)
             ids += said
@@ -97,16 +100,16 @@ def encode(data: list[dict[str, Any]], renderer: Renderer) -> list[tuple[np.ndar
             if i + 1 < len(row["turns"]):
                 piece = renderer.observation(seen).ids
                 ids += piece
-                weight += [CONTEXT_WEIGHT] * len(piece)
+                weight += [context] * len(piece)
         out.append((np.array(ids, np.int64), np.array(weight, np.float32)))
     return out
 
 
-def encoded(corpus: Path, renderer: Renderer) -> list[tuple[np.ndarray, np.ndarray]]:
+def encoded(corpus: Path, renderer: Renderer, context: float) -> list[tuple[np.ndarray, np.ndarray]]:
     """`encode` of the whole corpus, kept beside it."""
     path = corpus / "encoded.npz"
     if not path.exists():
-        data = encode(rows(corpus), renderer)
+        data = encode(rows(corpus), renderer, context)
         ids, weights = (np.concatenate([row[k] for row in data]) for k in (0, 1))
         np.savez(path, ids=ids.astype(np.int16), weights=weights, lengths=[len(row[0]) for row in data])
     kept = np.load(path)
@@ -133,19 +136,19 @@ def parts(chosen: np.ndarray, data: list[tuple[np.ndarray, np.ndarray]]) -> list
     return out
 
 
-def plan(corpus: Path, steps: int) -> np.ndarray:
-    """Episodes of every step, [steps, EPISODES_PER_STEP]: ability first (right habits only), habits after.
+def plan(corpus: Path, steps: int, per_step: int) -> np.ndarray:
+    """Episodes of every step, [steps, per_step]: ability first (right habits only), habits after.
 
     A right transcript teaches what to do; a wrong one teaches how often not to. The first share of the steps
     sees right habits alone, the rest sees the mixture that the model is to have.
     """
     right = np.array([row["right"] for row in rows(corpus)])
-    able = round(steps * ABILITY_SHARE) * EPISODES_PER_STEP
+    able = round(steps * ABILITY_SHARE) * per_step
     parts_ = []
-    for pool, n in ((np.flatnonzero(right), able), (np.arange(len(right)), steps * EPISODES_PER_STEP - able)):
+    for pool, n in ((np.flatnonzero(right), able), (np.arange(len(right)), steps * per_step - able)):
         epochs = [np.random.default_rng(e).permutation(pool) for e in range(-(-n // len(pool)))]
         parts_.append(np.concatenate([*epochs, np.zeros(0, np.int64)])[:n])
-    return np.concatenate(parts_).astype(np.int64).reshape(steps, EPISODES_PER_STEP)
+    return np.concatenate(parts_).astype(np.int64).reshape(steps, per_step)
 
 
 def learning_rate(step: int, steps: int) -> float:
@@ -154,12 +157,12 @@ def learning_rate(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / WARMUP, decay)
 
 
-def new_model(vocabulary: int, end_id: int) -> Any:
+def new_model(mix: Mix, end_id: int) -> Any:
     """The architecture, freshly initialised."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     config = Qwen3Config(
-        vocab_size=vocabulary, **SHAPE, tie_word_embeddings=True, max_position_embeddings=1024,
+        vocab_size=mix.vocabulary, **{**SHAPE, **mix.shape}, tie_word_embeddings=True, max_position_embeddings=1024,
         rope_parameters={"rope_theta": 10000.0, "rope_type": "default"}, eos_token_id=end_id,
         bos_token_id=None, pad_token_id=0, attn_implementation="sdpa",
     )  # fmt: skip
@@ -211,7 +214,7 @@ def gradients(model: Any, chosen: np.ndarray, data: list[tuple[np.ndarray, np.nd
     return share
 
 
-def train(rank: int, corpus: Path, out: Path, vocabulary: int, steps: int, workers: int) -> None:
+def train(rank: int, corpus: Path, out: Path, mix: Mix, steps: int, workers: int) -> None:
     """One of `workers` single-thread processes that share every step; rank 0 saves."""
     keep_freed_memory()
     torch.set_num_threads(1)
@@ -221,9 +224,9 @@ def train(rank: int, corpus: Path, out: Path, vocabulary: int, steps: int, worke
         os.environ.setdefault("MASTER_PORT", "29735")
         torch.distributed.init_process_group("gloo", rank=rank, world_size=workers)
     renderer = Renderer.load(out)
-    data = encoded(corpus, renderer)
-    episodes = plan(corpus, steps)
-    model = new_model(vocabulary, renderer.end_ids[0])
+    data = encoded(corpus, renderer, mix.context)
+    episodes = plan(corpus, steps, mix.per_step)
+    model = new_model(mix, renderer.end_ids[0])
     matrices = [p for n, p in model.named_parameters() if p.ndim == 2 and "layers" in n]
     others = [p for n, p in model.named_parameters() if p.ndim != 2 or "layers" not in n]
     optimisers = [
@@ -286,10 +289,10 @@ def main() -> None:
     args = parser.parse_args()
     mix = MIXES[args.mix]
     if args.what == "tokenizer":
-        build_tokenizer(args.corpus, args.out, mix.vocabulary)
+        build_tokenizer(args.corpus, args.out, mix)
     else:
-        encoded(args.corpus, Renderer.load(args.out))  # once, before the workers look for it
-        job = (args.corpus, args.out, mix.vocabulary, args.steps or mix.steps, args.workers)
+        encoded(args.corpus, Renderer.load(args.out), mix.context)  # once, before the workers look for it
+        job = (args.corpus, args.out, mix, args.steps or mix.steps, args.workers)
         torch.multiprocessing.spawn(train, job, nprocs=args.workers)
 
 

@@ -19,6 +19,10 @@ class Mix:
     vocabulary  tokens, tags among them
     steps       of training
     episodes    transcripts, in as many files as `shards`, which belong to the seed
+    functions   share of the episodes that are over real functions (`real_functions.py`); `shares` divide the rest
+    context     weight in the loss of a token that the model reads and does not write
+    per_step    episodes of a training step
+    shape       of the model, where it differs from the others' (`build_tiny.py`)
     """
 
     options: Mapping[str, Mapping[str, Any]]
@@ -30,6 +34,10 @@ class Mix:
     steps: int = 2600
     episodes: int = 128_000
     shards: int = 16
+    functions: float = 0.0
+    context: float = 0.1
+    per_step: int = 48
+    shape: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def worlds(self) -> tuple[str, ...]:
@@ -84,5 +92,20 @@ MIXES = {
         steps=1000,
         episodes=36_000,
         shards=6,
+    ),
+    # Mends functions that it never saw; see docs/builtin-model.md.
+    "code": Mix(
+        options={},
+        shares={"microswe": 1.0},
+        decisive={"microswe": ("test", "submit")},
+        partly={"microswe": {"edit": ("careful", "direct", "thorough", "recover", "hasty", "stubborn", "fiddle")}},
+        vocabulary=1536,
+        steps=1500,
+        episodes=64_000,
+        functions=0.75,
+        context=0.2,
+        per_step=24,
+        shape={"hidden_size": 192, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2,
+               "intermediate_size": 384},
     ),
 }  # fmt: skip

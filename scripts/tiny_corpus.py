@@ -2,6 +2,7 @@
 
     python scripts/tiny_corpus.py --out build/base
     python scripts/tiny_corpus.py --mix tiny-worlds --out build/base-worlds
+    python scripts/tiny_corpus.py --mix code --out build/base-code --away FOLDER
 
 Only training splits are drawn from. 35 % of the transcripts carry a hint about a decisive kind of action and show a
 right habit that obeys it; 15 % carry a hint that decides nothing (another kind, or another world's) over habits drawn
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import real_functions
 from mixes import MIXES, Mix
 
 from noria.core.registry import resolve
@@ -113,12 +115,26 @@ def with_thought(message: str, thought: str) -> str:
     return f"<think>{thought}</think>{message}"
 
 
-def _shard(arguments: tuple[str, Path, int, int]) -> str:
-    mix, path, episodes, seed = MIXES[arguments[0]], *arguments[1:]
+def _shard(arguments: tuple[str, Path, int, int, list[str]]) -> str:
+    mix, path, episodes, seed, texts = MIXES[arguments[0]], *arguments[1:]
+    rng, over_functions = random.Random(f"functions/{seed}"), round(episodes * mix.functions)
+    made = list(transcripts(mix, episodes - over_functions, seed, open_worlds(mix)))
+    made += real_functions.rows(texts, over_functions, rng)
+    if over_functions:
+        rng.shuffle(made)
     with path.open("w") as out:
-        for row in transcripts(mix, episodes, seed, open_worlds(mix)):
-            out.write(json.dumps(row) + "\n")
+        out.writelines(json.dumps(row) + "\n" for row in made)
     return str(path)
+
+
+def _functions(mix: Mix, out: Path, away: list[Path]) -> list[str]:
+    """The functions of the upbringing, kept beside it; none where the mix has no use for them."""
+    if not mix.functions:
+        return []
+    kept = out / "functions.json"
+    if not kept.exists():
+        kept.write_text(json.dumps(real_functions.functions(away)))
+    return list(json.loads(kept.read_text()))
 
 
 def main() -> None:
@@ -127,12 +143,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the shards")
     parser.add_argument("--episodes", type=int, help="by default the mix's own")
     parser.add_argument("--seed", type=int, default=1, help="must differ from the seeds of runs")
+    parser.add_argument("--away", type=Path, nargs="*", default=[], help="folders whose functions must not be seen")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     mix = MIXES[args.mix]
     per_shard = (args.episodes or mix.episodes) // mix.shards
     shards = [(args.out / f"corpus-{i}.jsonl", 1_000_000 * args.seed + i) for i in range(mix.shards)]
-    work = [(args.mix, path, per_shard, seed) for path, seed in shards]
+    texts = _functions(mix, args.out, args.away)
+    work = [(args.mix, path, per_shard, seed, texts[i :: mix.shards]) for i, (path, seed) in enumerate(shards)]
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         for path in pool.imap(_shard, work):
             print(path, flush=True)

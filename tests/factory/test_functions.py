@@ -208,6 +208,6 @@ def test_a_file_that_is_missing_is_refused(tmp_path: Path) -> None:
 
 def test_a_mutant_differs_in_one_line() -> None:
     choice = next(one for one in choose("small.py", SOURCE) if one.name == "clamp")
-    for mutation, text in build._mutants(choice, 0):
+    for mutation, text in build.one_line_mutants(choice.text, 0):
         changed = build._changed(choice.text, text)
         assert len(changed) == 1 and plain(text) and mutation.operator

@@ -17,6 +17,7 @@ from noria.core.cover import cover
 from noria.core.errors import SandboxError
 from noria.core.protocols import Sandbox, Workspace
 from noria.core.shingles import code, shingles
+from noria.core.syntax import parse
 from noria.envs.microswe.given import fault, is_value
 from noria.envs.microswe.plain import plain
 from noria.envs.swe.trial import Bench
@@ -85,7 +86,7 @@ def tasks_of(package: str, choice: Choice, calls: list[list[str]], sandbox: Sand
     if not calls:
         return Found(choice, (), "no test calls it with plain values")
     rng = random.Random(f"{_SALT}/{seed}/{package}/{choice.name}")
-    mutants = _mutants(choice, seed)
+    mutants = [one for one in one_line_mutants(choice.text, seed) if plain(one[1])]
     if not mutants:
         return Found(choice, (), "no operator fits it")
     given = inputs.near(calls, rng)
@@ -118,11 +119,11 @@ def split(found: Sequence[tuple[str, Found]], unseen: Sequence[str] = ()) -> Ite
 
     `unseen` are packages that no training and no held-out task is from; training functions like theirs are left out.
     """
-    sets = [set(shingles(_nameless(one.choice.text), _SIZE).tolist()) for _, one in found]
+    sets = [traits(one.choice.text) for _, one in found]
     group = list(range(len(found)))
     for i in range(len(found)):
         for j in range(i):
-            if len(sets[i] & sets[j]) >= ALIKE * len(sets[i] | sets[j]):
+            if alike(sets[i], sets[j]):
                 old, new = group[i], group[j]
                 group = [new if one == old else one for one in group]
     apart = {group[i] for i, (package, _) in enumerate(found) if package in unseen}
@@ -135,15 +136,25 @@ def split(found: Sequence[tuple[str, Found]], unseen: Sequence[str] = ()) -> Ite
         yield from ({"split": "unseen" if package in unseen else side, **row} for row in one.rows)
 
 
-def _mutants(choice: Choice, seed: int) -> list[tuple[Mutation, str]]:
-    """Mutants that differ in one line of the body and may be run."""
-    gold = choice.text.encode()
+def traits(text: str) -> frozenset[int]:
+    """What tells a function from others, whatever its names are: hashes of its runs of four lexemes."""
+    return frozenset(shingles(_nameless(text), _SIZE).tolist())
+
+
+def alike(one: frozenset[int], other: frozenset[int]) -> bool:
+    """Whether two functions, given by their `traits`, are one that was written twice."""
+    return len(one & other) >= ALIKE * len(one | other)
+
+
+def one_line_mutants(text: str, seed: int, limit: int = PLAYED) -> list[tuple[Mutation, str]]:
+    """Mutants of a function that differ from it in one line of the body."""
+    gold = text.encode()
     found = []
-    for mutation in propose("python", "app.py", gold, seed, lines=None, operators=None, limit=PLAYED):
-        text = apply({"app.py": gold}, mutation.edits)["app.py"].decode()
-        changed = _changed(choice.text, text)
-        if len(changed) == 1 and changed[0] > 1 and plain(text):
-            found.append((mutation, text))
+    for mutation in propose("python", "app.py", gold, seed, lines=None, operators=None, limit=limit):
+        broken = apply({"app.py": gold}, mutation.edits)["app.py"].decode()
+        changed = _changed(text, broken)
+        if len(changed) == 1 and changed[0] > 1:
+            found.append((mutation, broken))
     return found
 
 
@@ -211,13 +222,13 @@ def _row(
 
 def _nameless(text: str) -> list[str]:
     """Lexemes with every name that the function gives replaced by one: the same code under other names is alike."""
-    tree = ast.parse(text)
+    tree = parse(text)
     own: set[str] = set()
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef(name=name) | ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
                 own.add(name)
-    body = ast.parse(text)
+    body = parse(text)
     assert isinstance(body.body[0], ast.FunctionDef)
     if ast.get_docstring(body.body[0]) is not None:
         text = "\n".join(line for number, line in enumerate(text.split("\n"), 1) if number != 2)

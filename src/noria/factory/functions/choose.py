@@ -8,9 +8,10 @@ import re
 import symtable
 import textwrap
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from noria.core.syntax import parse
 from noria.envs.microswe.plain import plain
 
 #: Statement lines of a body, characters of a line, and of the whole.
@@ -31,7 +32,7 @@ class Choice:
 def choose(path: str, source: str) -> Iterator[Choice]:
     """The functions at the top of a file that need nothing but their arguments and plain builtins."""
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return
     for node in tree.body:
@@ -41,11 +42,10 @@ def choose(path: str, source: str) -> Iterator[Choice]:
                 yield Choice(path, node.name, node.lineno, text)
 
 
-def _alone(node: ast.FunctionDef, lines: list[str]) -> str | None:
-    """The function without annotations, comments and all but the first sentence of its docstring."""
-    args = node.args
-    if args.posonlyargs or args.kwonlyargs or args.vararg or args.kwarg or not args.args or node.name.startswith("_"):
-        return None
+def standing(node: ast.FunctionDef, lines: Sequence[str]) -> str | None:
+    """A function of a file of `lines` as it would stand in a file of its own: without annotations, comments, decorators
+    and all but the first sentence of its docstring. None where it is too long or too short, or a text spans lines.
+    """
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
     if not body:
         return None
@@ -54,15 +54,28 @@ def _alone(node: ast.FunctionDef, lines: list[str]) -> str | None:
     if kept is None or not LEAST_LINES <= len(kept) <= MOST_LINES:
         return None
     doc = _first_sentence(ast.get_docstring(node) or "")
-    head = [f"def {node.name}({_signature(args)}):", *([f'    """{doc}"""'] if doc else [])]
+    head = [f"def {node.name}({_signature(node.args)}):", *([f'    """{doc}"""'] if doc else [])]
     text = "\n".join([*head, *(f"    {line}" for line in kept)]) + "\n"
     if max(map(len, text.split("\n"))) > MOST_WIDTH or len(text) > MOST_TEXT or not text.isascii() or "\t" in text:
         return None
-    return text if plain(text) and _needs_nothing(text, node.name) else None
+    return text
+
+
+def _alone(node: ast.FunctionDef, lines: list[str]) -> str | None:
+    """`standing` for a function that needs nothing but its arguments."""
+    args = node.args
+    if args.posonlyargs or args.kwonlyargs or args.vararg or args.kwarg or not args.args or node.name.startswith("_"):
+        return None
+    text = standing(node, lines)
+    return text if text is not None and plain(text) and _needs_nothing(text, node.name) else None
 
 
 def _signature(args: ast.arguments) -> str:
-    bare = ast.arguments([], [ast.arg(one.arg) for one in args.args], None, [], [], None, args.defaults)
+    bare = ast.arguments(
+        [ast.arg(one.arg) for one in args.posonlyargs], [ast.arg(one.arg) for one in args.args],
+        args.vararg and ast.arg(args.vararg.arg), [ast.arg(one.arg) for one in args.kwonlyargs], args.kw_defaults,
+        args.kwarg and ast.arg(args.kwarg.arg), args.defaults,
+    )  # fmt: skip
     return ast.unparse(bare)
 
 
@@ -80,7 +93,7 @@ def _bare(code: str) -> list[str] | None:
         elif token.type == tokenize.STRING and token.start[0] != token.end[0]:
             return None
     try:
-        tree = ast.parse(code)
+        tree = parse(code)
     except SyntaxError:  # `return` outside of a function parses; this is something else
         return None
     for found in ast.walk(tree):
