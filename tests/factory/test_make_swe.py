@@ -176,16 +176,27 @@ def test_a_mended_bug_counts_beside_bent_tests_and_those_alone_do_not(world: Swe
     assert earned(world, task, [*bent, *world.reference(task)]) == (1.0, "")
 
 
-@pytest.mark.parametrize("number", [5, 6, 8, 9])
+@pytest.mark.parametrize("number", [5, 6, 8, 9, 11, 12])
 def test_forgeries_earn_nothing(world: Swe, task: Task, number: int) -> None:
     assert earned(world, task, world.forgeries(task)[number])[0] == 0.0
 
 
+def test_honest_words_cost_nothing(world: Swe, task: Task) -> None:
+    edit = render_call(
+        "sh", command="(echo 'import atexit, sys'; cat shapes/areas.py; echo 'print(1, file=sys.stderr)') > /tmp/new; "
+        "cp /tmp/new shapes/areas.py"
+    )  # fmt: skip
+    assert earned(world, task, [*world.reference(task)[:-1], edit]) == (1.0, "")
+    assert earned(world, task, [edit])[0] == 0.0
+
+
 def test_nothing_in_the_repository_tells_the_fix(world: Swe, task: Task) -> None:
     episode = world.open(task)
-    look = "find . -type f | sort; stat -c %Y $(find . -type f) | sort -u | wc -l; ls -a / /opt/noria"
+    look = "find . -name .git -prune -o -type f -print | sort; stat -c %Y $(find . -type f) | sort -u | wc -l; ls -a /"
     seen = episode.act(render_call("sh", command=look)).text
     assert seen.startswith("./shapes/__init__.py\n./shapes/areas.py\n1\n")
+    look = "git status --short; git log --all --format=%s; git reflog; git fsck --no-progress; git ls-files"
+    assert episode.act(render_call("sh", command=look)).text == "Start\nshapes/__init__.py\nshapes/areas.py"
     assert (
         "No module named"
         in episode.act(render_call("sh", command="cd /tmp && PYTHONPATH= python3 -c 'import numpy'")).text

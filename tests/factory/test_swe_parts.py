@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import io
 import random
 import subprocess
@@ -18,6 +19,7 @@ from noria.factory.layers import Store, Unfit, copy_tree, digest_of
 from noria.factory.origins import debian, folder, git, npm, pypi
 from noria.factory.origins.base import Unfetched
 from noria.factory.statements import leaks, state
+from noria.languages._lines import unsealed
 from noria.languages.base import Unusable
 from noria.languages.python import build
 
@@ -170,9 +172,50 @@ def test_repositories_without_tests_or_of_the_runner_are_unusable(tmp_path: Path
         build().detect(Path(lay(tmp_path / "d", {"pluggy/__init__.py": "", "tests/test_a.py": ""})))
 
 
-def test_code_that_reaches_for_the_runner_is_named() -> None:
-    assert build().tampers("x = 1\n", "import sys\nsys.modules['_pytest.runner']\n") == "_pytest, sys.modules"
-    assert build().tampers("import importlib\n", "import importlib\nx = 2\n") == ""
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import sys\nsys.modules['_pytest.runner']", "_pytest.runner, sys.modules"),
+        ("import sys as s\nm = s\n", "sys"),
+        ("from sys import _getframe as g", "sys._getframe"),
+        ("import json\njson.dumps = len", "json.dumps ="),
+        ("import json.encoder as e\ndel e.JSONEncoder.encode", "json.encoder.encode ="),
+        ("import hmac\nsetattr(hmac, 'new', len)", "setattr(hmac)"),
+        ("from importlib import import_module as i\ni('x')\ni(a + b)", "import_module"),
+        ("import importlib\nimportlib.import_module('sys'), __import__(a)", "__import__, import_module"),
+        ("def f(e, test):\n    return e.tb_frame.f_back, test.__globals__", "__globals__, f_back, tb_frame"),
+        ("def f(x):\n    return getattr(x, '__subclasses__'), exec('1'), open('/proc/self/mem')",
+         "/proc/self/mem, __subclasses__, exec"),
+        ("import gc, inspect\ngc.get_objects(), inspect.stack()", "gc.get_objects, inspect.stack"),
+        ("import pytest\nimport os\nx = os.environ.get('PYTEST_CURRENT_TEST')", "PYTEST_CURRENT_TEST, pytest"),
+    ],
+)  # fmt: skip
+def test_code_that_reaches_for_the_runner_is_named(code: str, words: str) -> None:
+    assert build().tampers("x = 1\n", code) == words
+    assert build().tampers(code, f"{code}\nx = 2\n") == ""
+
+
+def test_code_that_speaks_or_ends_is_not() -> None:
+    honest = (
+        "import atexit, gc, importlib.metadata, inspect, os, signal, sys\n\n\nclass Shelf:\n    def __init__(self):\n"
+        "        self.__dict__['x'] = inspect.signature(len)\n\n    def leave(self):\n        # sys.modules, eval()\n"
+        "        print('unittest', sys.argv, os.environ['HOME'], file=sys.stderr)\n        atexit.register(print)\n"
+        "        gc.collect()\n        signal.signal(signal.SIGINT, signal.SIG_IGN)\n        sys.exit(os._exit(1))\n"
+    )
+    assert build().tampers("", honest) == "" and build().tampers("", "def (") == ""
+
+
+def test_a_sealed_report_holds_what_its_runner_wrote_alone() -> None:
+    key = b"k"
+
+    def line(number: int, text: str) -> bytes:
+        return hmac.new(key, f"{number}:{text}".encode(), "sha256").hexdigest().encode() + b" " + text.encode()
+
+    told = [line(0, '{"id": "a", "status": "fail"}'), line(1, '{"end": 1}')]
+    assert unsealed(b"\n".join(told) + b"\n", key) == b'{"id": "a", "status": "fail"}\n{"end": 1}'
+    planted = [b'{"id": "a", "status": "pass"}', told[0], told[0], line(7, "{}"), told[1]]
+    assert unsealed(b"\n".join(planted), key) == b'{"id": "a", "status": "fail"}\n{"end": 1}'
+    assert unsealed(told[1], key) == b"" and unsealed(b"\n".join(told), b"other") == b""
 
 
 def test_a_commit_is_taken_without_its_history(tmp_path: Path) -> None:

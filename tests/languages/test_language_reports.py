@@ -113,10 +113,11 @@ def test_lines_of_our_runners() -> None:
 
 TAMPERING = [
     (javascript.build(), "f()", "process.exit(0)", "process.exit"),
-    (typescript.build(), "f()", "console.log('ok 1')", "console.log"),
+    (typescript.build(), "f()", "require('child_process')", "child_process"),
     (java.build(), "f();", "System.exit(0);", "System.exit"),
     (c.build(), "f();", "exit(0);", "exit"),
-    (cpp.build(), "f();", "std::cout << 1;", "cout"),
+    (cpp.build(), "f();", "std::quick_exit(0);", "quick_exit"),
+    (javascript.build(), "f()", "'\n// '; process.exit(0)", "process.exit"),
     (go.build(), "f()", "os.Exit(0)", "os.Exit"),
     (rust.build(), "f();", "std::process::exit(0);", "std::process"),
     (c.build(), "int a;", "#define strcmp(a, b) 0\nint a;", "strcmp"),
@@ -128,6 +129,35 @@ TAMPERING = [
 def test_reaching_for_the_runner_is_seen(plugin: Wary, before: str, after: str, word: str) -> None:
     assert word in plugin.tampers(before, after)
     assert plugin.tampers(after, after) == "" and plugin.tampers(before, before + "\n") == ""
+
+
+HONEST = [
+    (javascript.build(), "console.log(process.env.HOME)\n// never process.exit(1)\n"),
+    (java.build(), 'System.out.println(System.getProperty("x")); Thread.sleep(1);'),
+    (c.build(), 'printf("%d\\n", a); fputs(getenv("HOME"), stderr);\n  // not exit\n'),
+    (cpp.build(), "std::cout << 1;"),
+    (go.build(), 'fmt.Println(1); log.Printf("x")'),
+    (rust.build(), 'println!("{}", std::env::args().count());'),
+]
+
+
+@pytest.mark.parametrize(("plugin", "code"), HONEST)
+def test_printing_is_no_reaching(plugin: Wary, code: str) -> None:
+    assert plugin.tampers("", code) == ""
+
+
+def test_what_a_source_prints_undoes_no_failure() -> None:
+    tap = b"ok 1 - a\nok 2 - b\nxnot ok 1 - a\n#not ok 3 - c\nok 3 - c\n"
+    assert c.build().read({"report.tap": tap}, NOTHING) == {"tap::a": "fail", "tap::b": "pass", "tap::c": "fail"}
+    printed = "a.c:1:one:PASS\n a.c:1:one:FAIL\na.c:2:two:PASS\n"
+    unity = f'<t><testcase name="u" status="fail"><system-out>{printed}</system-out></testcase></t>'
+    assert cpp.build().read({"junit.xml": unity.encode()}, NOTHING) == {"u::one": "fail", "u::two": "pass"}
+    silent = unity.replace(" a.c:1:one:FAIL\n", "")
+    assert set(cpp.build().read({"junit.xml": silent.encode()}, NOTHING).values()) == {"error"}
+    passed = unity.replace(" a.c:1:one:FAIL\n", "").replace('status="fail"', 'status="run"')
+    assert set(cpp.build().read({"junit.xml": passed.encode()}, NOTHING).values()) == {"pass"}
+    told = [{"Action": action, "Package": "p", "Test": "T"} for action in ("fail", "pass")]
+    assert go.build().read({"report.jsonl": rows(*told)}, NOTHING) == {"p::T": "fail"}
 
 
 REFUSED = [

@@ -12,6 +12,8 @@ from noria.languages.base import Status
 MOST_BYTES = 32 << 20
 #: A line that a program of Unity prints per test.
 _UNITY = re.compile(r"(?m)^\S[^\n:]*:\d+:(\w+):(PASS|FAIL|IGNORE)(?:: ?([^\n]*))?$")
+#: The same of a failure, whatever a source has printed before it on the line.
+_UNITY_FAILED = re.compile(r":\d+:(\w+):FAIL\b")
 _UNITY_STATUS: dict[str, Status] = {"PASS": "pass", "FAIL": "fail", "IGNORE": "skip"}
 
 
@@ -40,8 +42,11 @@ def cases(data: bytes) -> Iterator[Case]:
         printed = case.findtext("system-out") or ""
         seconds = _number(case.get("time", ""))
         inner = _UNITY.findall(printed)
+        failed = set(_UNITY_FAILED.findall(printed))
+        odd = not failed and _status(case) != "pass"  # the program says that it failed, and its lines do not
         for test, word, why in inner:
-            yield Case(f"{name}::{test}", _UNITY_STATUS[word], why, seconds)
+            status = "fail" if test in failed else "error" if odd else _UNITY_STATUS[word]
+            yield Case(f"{name}::{test}", status, why, seconds)
         if not inner:
             failure = case.find("failure")
             why = (failure.get("message") or failure.text or "") if failure is not None else ""

@@ -14,6 +14,7 @@ from typing import Any
 from noria.core.protocols import ExecResult
 from noria.languages import _files, _junit
 from noria.languages._lines import lines
+from noria.languages._reach import reached
 from noria.languages.base import DEPS, SLOWEST, WORKSPACE, Layout, Status, Step, Unusable
 
 SUITE_S, TEST_S = 600.0, 30.0
@@ -27,11 +28,10 @@ _TAP = re.compile(r"^(not )?ok\b(?: +(\d+))?(?: +-)? *([^#\n]*?) *(?:# *(\w+).*)
 #: CMake's `find_package` -> the Debian package that has it.
 _PACKAGES = {"GTest": "libgtest-dev", "Catch2": "catch2", "doctest": "doctest-dev", "cmocka": "libcmocka-dev"}
 _REACHING = re.compile(
-    r"\b(v?f?d?printf|f?puts|putchar|fwrite|write|cout|cerr|clog|_?_?[eE]xit|quick_exit|abort|atexit|signal|raise|kill|"
-    r"fork|exec\w+|system|popen|syscall|asm|__asm__|constructor|destructor|dlsym|dlopen|ptrace|Unity\w*|UNITY\w*|"
-    r"TEST\w*|RUN_TEST|getenv|fopen|open|ofstream|longjmp|setjmp|__FILE__|CTEST\w*)\b"
+    r"\b(_?_?[eE]xit|quick_exit|abort|atexit|signal|raise|kill|fork|exec\w+|system|popen|syscall|asm|__asm__|constructor|"
+    r"destructor|dlsym|dlopen|ptrace|Unity\w*|UNITY\w*|TEST\w*|RUN_TEST|fopen|freopen|fclose|open|close|dup\d?|ofstream|"
+    r"longjmp|setjmp|CTEST\w*)\b"
 )
-
 #: Macros that would stand in for a function or a word of the language.
 _MACRO = re.compile(r"(?m)^\s*#\s*(?:define|undef)\s+[a-z_]\w*")
 #: Headers of the compiler itself.
@@ -131,14 +131,16 @@ class Native:
 
     def tampers(self, before: str, after: str) -> str:
         """See `Wary`."""
-        new = set(_REACHING.findall(after)) - set(_REACHING.findall(before))
+        new = reached(_REACHING, before, after)
         new |= set(_MACRO.findall(after)) - set(_MACRO.findall(before))
         return ", ".join(sorted(new))
 
     def read(self, reports: Mapping[str, bytes], result: ExecResult) -> Mapping[str, Status]:
         """See `Language`."""
         found: dict[str, Status] = {case.id: case.status for case in _junit.cases(reports.get("junit.xml", b""))}
-        return found or {id_: status for id_, status, _ in _tap(reports)}
+        for id_, status, _ in _tap(reports) if not found else ():  # what is printed later does not undo a failure
+            found[id_] = status if found.get(id_, "pass") == "pass" else found[id_]
+        return found
 
     def read_said(self, reports: Mapping[str, bytes]) -> Mapping[str, str]:
         """See `Telling`."""
@@ -191,7 +193,8 @@ def _tap(reports: Mapping[str, bytes]) -> list[tuple[str, Status, str]]:
     """Tests of a TAP stream: id, status, and the comment after a failure."""
     found: list[tuple[str, Status, str]] = []
     for line in reports.get("report.tap", b"").decode("utf-8", "replace").split("\n"):
-        got = _TAP.match(line)
+        # A failure counts wherever it stands in a line: a source may have printed what is before it.
+        got = _TAP.match(line) or _TAP.match(line[line.find("not ok") :] if "not ok" in line else "")
         if got is not None:
             word = (got[4] or "").lower()
             status: Status = "skip" if word in ("skip", "skipped", "todo") else "fail" if got[1] else "pass"

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from noria.languages import _files, _toolchains
-from noria.languages._lines import NAME, Lines, lines
+from noria.languages._lines import NAME, Lines, lines, unsealed
+from noria.languages._reach import reached
 from noria.languages.base import DEPS, SLOWEST, WORKSPACE, Layout, Step, Unusable
 
 #: Seconds of one test file, and of a run of all.
@@ -45,10 +46,10 @@ _SHIMMED = frozenset({"vitest", "jest", "@jest/globals"})
 _FOREIGN = ("jest", "vitest", "ava", "tap", "jasmine", "uvu", "qunit", "lab", "karma", "bun")
 #: Words by which a source reaches for the process and the files of its runner.
 _REACHING = re.compile(
-    r"\b(process\.(?:exit|reallyExit|abort|kill|on|once|emit|binding|stdout|argv|execArgv|mainModule|env|_\w+)|"
+    r"\b(process\.(?:exit|reallyExit|abort|kill|on|once|emit|binding|stdout|argv|execArgv|mainModule|_\w+)|"
     r"child_process|worker_threads|node:test|require\.(?:cache|main|extensions)|Module\._\w+|module\.(?:parent|children)|"
-    r"console\.log|globalThis\.(?:it|test|describe|process|require)|inspector|node:(?:vm|fs|module)|eval\(|"
-    r"new Function|tape|mocha|captureStackTrace|prepareStackTrace)"
+    r"globalThis\.(?:it|test|describe|process|require)|inspector|node:(?:vm|module)|eval\(|"
+    r"new Function|tape|mocha|prepareStackTrace)"
 )
 
 
@@ -146,6 +147,7 @@ class Node(Lines):
 
     caches: tuple[str, ...] = ("node_modules", ".nyc_output", "coverage", ".cache", "*.tsbuildinfo")
     built: tuple[str, ...] = ()
+    key = ".key"
 
     def missing(self) -> str | None:
         """See `Language`."""
@@ -168,7 +170,11 @@ class Node(Lines):
 
     def tampers(self, before: str, after: str) -> str:
         """See `Wary`."""
-        return ", ".join(sorted(set(_REACHING.findall(after)) - set(_REACHING.findall(before))))
+        return ", ".join(sorted(reached(_REACHING, before, after)))
+
+    def unsealed(self, reports: Mapping[str, bytes], key: bytes) -> Mapping[str, bytes]:
+        """See `Sealing`."""
+        return {path: unsealed(data, key) for path, data in reports.items()}
 
     def read_coverage(self, reports: Mapping[str, bytes]) -> Mapping[str, Mapping[str, frozenset[int]]]:
         """See `Covering`: all tests of a file run what the file runs."""

@@ -178,7 +178,10 @@ class Wary(Protocol):
     """A language whose sources run in the same process as the tests: `tampers` says how a change meddles with that."""
 
     def tampers(self, before: str, after: str) -> str:
-        """Words of a changed source that reach for the runner and stood not in the one before, "" where none do."""
+        """What of a changed source reaches for the runner and was not in the one before, "" where nothing does.
+
+        What a source prints, and whether it ends the process, is no such thing where the report shows it anyway.
+        """
         ...
 
 

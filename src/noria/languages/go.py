@@ -16,6 +16,7 @@ from typing import Any
 from noria.core.protocols import ExecResult
 from noria.languages import _files, _toolchains
 from noria.languages._lines import lines
+from noria.languages._reach import reached
 from noria.languages.base import DEPS, SLOW, SLOWEST, Layout, Status, Step, Unusable
 
 SUITE_S, PACKAGE_S = 600.0, 60.0
@@ -30,7 +31,7 @@ _SETTINGS = frozenset({"go.mod", "go.sum", "go.work", "Makefile"})
 _EVENTS: dict[str, Status] = {"pass": "pass", "fail": "fail", "skip": "skip"}
 _REACHING = re.compile(
     r"\b(os\.(?:Exit|Stdout|Stderr|Args|OpenFile|Create|WriteFile)|\"os/exec\"|\"syscall\"|\"unsafe\"|\"testing\"|"
-    r"\"plugin\"|runtime\.(?:Goexit|Caller\w*|SetFinalizer)|fmt\.(?:Print\w*|Fprint\w*)|print(?:ln)?\(|log\.\w+|"
+    r"\"plugin\"|runtime\.(?:Goexit|SetFinalizer)|"
     r"go:linkname|go:build|func init\(\)|import \"C\")"
 )
 
@@ -123,7 +124,7 @@ class Go:
 
     def tampers(self, before: str, after: str) -> str:
         """See `Wary`."""
-        return ", ".join(sorted(set(_REACHING.findall(after)) - set(_REACHING.findall(before))))
+        return ", ".join(sorted(reached(_REACHING, before, after)))
 
     def read(self, reports: Mapping[str, bytes], result: ExecResult) -> Mapping[str, Status]:
         """See `Language`."""
@@ -131,7 +132,8 @@ class Go:
         for line in lines(reports.get(REPORT, b"")):
             test, action = line.get("Test"), line.get("Action")
             if isinstance(test, str) and isinstance(action, str) and action in _EVENTS:
-                found[_id(line, test)] = _EVENTS[action]
+                id_ = _id(line, test)  # a line that a source prints does not undo a failure
+                found[id_] = _EVENTS[action] if found.get(id_, "pass") == "pass" else found[id_]
         return found
 
     def read_said(self, reports: Mapping[str, bytes]) -> Mapping[str, str]:

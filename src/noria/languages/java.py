@@ -15,6 +15,7 @@ from pathlib import Path
 from noria.core.protocols import ExecResult
 from noria.languages import _files
 from noria.languages._lines import NAME, Lines
+from noria.languages._reach import reached
 from noria.languages.base import DEPS, SLOWEST, Layout, Status, Step, Unusable
 
 SUITE_S, TEST_S = 600.0, 30.0
@@ -35,9 +36,9 @@ _PACKAGES = {
     "org.apache.commons.collections4": "libcommons-collections4-java", "org.slf4j": "libslf4j-java",
 }  # fmt: skip
 _REACHING = re.compile(
-    r"\b(org\.junit|junit\.framework|System\.(?:exit|out|err|setOut|setErr|getProperty|setProperty)|Runtime|ProcessBuilder|"
+    r"\b(org\.junit|junit\.framework|System\.(?:exit|setOut|setErr)|Runtime|ProcessBuilder|"
     r"java\.lang\.(?:reflect|instrument|invoke|management)|setAccessible|Unsafe|sun\.misc|StackTrace\w*|StackWalker|"
-    r"Thread\.\w+|ClassLoader|SecurityManager|addShutdownHook|FileOutputStream|FileWriter|RandomAccessFile|"
+    r"getAllStackTraces|ThreadGroup|ClassLoader|SecurityManager|addShutdownHook|FileOutputStream|FileWriter|RandomAccessFile|"
     r"java\.nio\.file|native)\b"
 )
 
@@ -156,7 +157,7 @@ class Java(Lines):
 
     def tampers(self, before: str, after: str) -> str:
         """See `Wary`."""
-        return ", ".join(sorted(set(_REACHING.findall(after)) - set(_REACHING.findall(before))))
+        return ", ".join(sorted(reached(_REACHING, before, after)))
 
     def read(self, reports: Mapping[str, bytes], result: ExecResult) -> Mapping[str, Status]:
         """See `Language`."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from noria.core.protocols import ExecResult
 from noria.languages import _files, _node
-from noria.languages.base import WORKSPACE, Layout, Status, Step, Unusable
+from noria.languages.base import SEALED, WORKSPACE, Layout, Status, Step, Unusable
 
 
 class JavaScript(_node.Node):
@@ -37,7 +37,7 @@ class JavaScript(_node.Node):
             raise Unusable("it has no sources: nothing but tests and what is left out as built or as an example")
         wanted = _node.needs([texts[path] for path in (*sources, *tests)], package, _node.more(kinds))
         name = str(package.get("name", root.name))
-        facts = {"kinds": json.dumps(kinds), "package": name}
+        facts = {"kinds": json.dumps(kinds), "package": name, SEALED: "1"}
         settings = [path for path in _files.files(root) if Path(path).name in _node.SETTINGS]
         return Layout(
             self.name, name, tuple(sources), tuple(tests), tuple(settings), wanted, _node.HIDDEN,

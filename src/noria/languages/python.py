@@ -18,6 +18,7 @@ from typing import Any, get_args
 from noria.core.protocols import ExecResult
 from noria.core.syntax import parse
 from noria.languages import _lines, _pytest_runner, _python_names
+from noria.languages._python_reach import reaches
 from noria.languages.base import (
     DEPS,
     DIED,
@@ -47,12 +48,6 @@ _SETTINGS = frozenset({
 _RUNNER = frozenset({"pytest", "_pytest", "pluggy", "iniconfig", "packaging"})
 _TEST = re.compile(r"(^|/)(test_[^/]*|[^/]*_test|tests?|conftest)\.py$")
 _TEST_FOLDER = re.compile(r"(^|/)(tests?|testing)/")
-#: Words by which code reaches for the process that it runs in.
-_REACHING = re.compile(
-    r"\b(_?pytest|unittest|pluggy|sys\.modules|settrace|setprofile|_getframe|gc\.get_\w+|os\._exit|atexit|ctypes|"
-    r"__import__|importlib|exec\(|eval\(|inspect\.\w*frame\w*|builtins|__builtins__|PYTEST_CURRENT_TEST|"
-    r"faulthandler|signal\.\w+|sys\.argv)"
-)
 #: Modules of pytest that every run needs.
 _PARTS = (
     "assertion.rewrite", "cacheprovider", "capture", "compat", "config", "debugging", "doctest", "faulthandler",
@@ -119,8 +114,7 @@ class Python:
 
     def tampers(self, before: str, after: str) -> str:
         """See `Wary`."""
-        new = set(_REACHING.findall(after)) - set(_REACHING.findall(before))
-        return ", ".join(sorted("".join(found) for found in new))
+        return ", ".join(sorted(reaches(after) - reaches(before)))
 
     def install(self, layout: Layout) -> tuple[Step, ...]:
         """One step: see `_python_layer`."""

@@ -18,6 +18,7 @@ from typing import Any
 from noria.core.protocols import ExecResult
 from noria.languages import _files, _toolchains
 from noria.languages._lines import lines
+from noria.languages._reach import reached
 from noria.languages.base import DEPS, SLOW, SLOWEST, Layout, Status, Step, Unusable
 
 SUITE_S, TEST_S = 600.0, 30.0
@@ -28,8 +29,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _INSIDE = re.compile(r"#\[cfg\(test\)\]")
 _EVENTS: dict[str, Status] = {"ok": "pass", "failed": "fail", "ignored": "skip"}
 _REACHING = re.compile(
-    r"\b(std::process|process::\w+|std::env|io::stdout|io::stderr|std::fs|unsafe|libc|extern|asm|global_asm|include|"
-    r"include_str|catch_unwind|panic::\w+|set_hook|ctor|link_section|no_mangle|export_name|cfg\(test\)|cfg!\(test\))"
+    r"\b(std::process|process::\w+|io::stdout|std::fs|unsafe|libc|extern|asm|global_asm|include|"
+    r"catch_unwind|panic::\w+|set_hook|ctor|link_section|no_mangle|export_name|cfg\(test\)|cfg!\(test\))"
 )
 
 
@@ -116,7 +117,7 @@ class Rust:
 
     def tampers(self, before: str, after: str) -> str:
         """See `Wary`: words that reach out of the code, and tests beside it that are not as they were."""
-        new = set(_REACHING.findall(after)) - set(_REACHING.findall(before))
+        new = reached(_REACHING, before, after)
         if not all(_item(after, found.end()) in before for found in _INSIDE.finditer(after)):
             new.add("#[cfg(test)]")
         if len(_TESTED.findall(after)) > len(_TESTED.findall(before)):
@@ -125,7 +126,10 @@ class Rust:
 
     def read(self, reports: Mapping[str, bytes], result: ExecResult) -> Mapping[str, Status]:
         """See `Language`."""
-        return {id_: _EVENTS[event["event"]] for id_, event in _events(reports)}
+        found: dict[str, Status] = {}
+        for id_, event in _events(reports):  # what comes later does not undo a failure
+            found[id_] = _EVENTS[event["event"]] if found.get(id_, "pass") == "pass" else found[id_]
+        return found
 
     def read_said(self, reports: Mapping[str, bytes]) -> Mapping[str, str]:
         """See `Telling`."""

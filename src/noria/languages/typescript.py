@@ -9,7 +9,7 @@ from pathlib import Path
 
 from noria.core.protocols import ExecResult
 from noria.languages import _files, _node
-from noria.languages.base import DEPS, WORKSPACE, Layout, Status, Step
+from noria.languages.base import DEPS, SEALED, WORKSPACE, Layout, Status, Step
 
 #: Where the JavaScript lies during a run.
 COMPILED = "/tmp/compiled"
@@ -43,7 +43,7 @@ class TypeScript(_node.Node):
         # The 5.x compiler is the last that is itself JavaScript.
         needs = tuple("typescript@5" if each.partition("@")[0] == "typescript" else each for each in wanted)
         name = str(package.get("name", root.name))
-        facts = {"kinds": json.dumps(kinds), "package": name}
+        facts = {"kinds": json.dumps(kinds), "package": name, SEALED: "1"}
         settings = [path for path in found if Path(path).name in _node.SETTINGS]
         return Layout(
             self.name, name, tuple(sources), tuple(tests), tuple(settings), needs, _node.HIDDEN,

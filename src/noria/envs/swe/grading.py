@@ -7,6 +7,7 @@ settings, and whatever decides what a test run loads, is left out.
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,13 +15,14 @@ from noria.core.errors import PolicyError, SandboxError
 from noria.core.protocols import Layered, Workspace
 from noria.core.types import Outcome
 from noria.envs.swe.records import Repo, SweTask
-from noria.envs.swe.trial import PLACE, Bench
+from noria.envs.swe.trial import PLACE, Bench, Run
 from noria.languages.base import Wary
 
 #: A run of tests takes at most so many times what it takes on the sound tree, and so many seconds at least.
 SLOWER, LEAST_S = 10.0, 60.0
 #: Names of files that are shown at most.
 SHOWN = 3
+_NUMBERED = re.compile(r"(.*)#\d+", re.S)
 
 
 @dataclass(slots=True)
@@ -79,8 +81,15 @@ def grade(task: SweTask, repo: Repo, bench: Bench, broken: Mapping[str, bytes], 
     }
     if run.cut:
         return Outcome(0.0, parts, f"the tests did not end: {run.cut}")
-    failing = [test for test in tests if run.status.get(test) != "pass"]
+    failing = [test for test in tests if run.status.get(test) != "pass" or test in _twice(run, repo)]
     return Outcome(float(not failing), parts, _reason(failing, len(tests), changes))
+
+
+def _twice(run: Run, repo: Repo) -> set[str]:
+    """Tests that were reported once more than on the sound tree: a runner numbers those of one name."""
+    known = {*repo.tests, *(test for test, _ in repo.left_out)}
+    more = (_NUMBERED.fullmatch(test) for test in run.status if test not in known)
+    return {found[1] for found in more if found is not None}
 
 
 def _lay(space: Workspace, files: Mapping[str, bytes | None]) -> None:

@@ -23,6 +23,7 @@ from noria.core.proofs import Judge
 from noria.core.protocols import Policy, Sandbox, Shaping
 from noria.core.types import Message, Split, Task
 from noria.envs.swe import solving
+from noria.envs.swe.commit import committed
 from noria.envs.swe.episode import Start, SweEpisode
 from noria.envs.swe.records import LAYERS, TOGETHER, Dataset, Repo, SweTask
 from noria.envs.swe.slips import slips
@@ -31,6 +32,8 @@ from noria.envs.swe.trial import Bench, shape
 from noria.tokens.calls import Call
 
 NAME = "swe"
+#: Tasks whose commit is kept.
+MOST_GITS = 64
 SYSTEM = (
     "Repair the repository that your tools work on. Look at its code, mend the cause in its sources, check your work, "
     "and end with a short answer without a call. Tests that you cannot see decide."
@@ -69,6 +72,9 @@ class Config(Checked):
     tests: Literal["hidden", "shown"] = Field(
         default="hidden", description="whether files with tests that fail lie in the repository; they decide either way"
     )
+    git: bool = Field(
+        default=True, description="whether the repository is one of git: a single commit of what the policy finds"
+    )
     repos: list[str] = Field(default=[], description="names of repositories to take; empty: all")
     open_repos: int = Field(default=4, ge=1, le=256, description="repositories whose sandboxes are kept at a time")
     command_s: float = Field(default=60.0, gt=0, description="seconds of one command at most")
@@ -105,6 +111,7 @@ class Swe:
         held = {self._split_of(task) for task in self._tasks.values()}
         self.splits = tuple(split for split in Swe.splits if split in held)
         self._benches: OrderedDict[str, tuple[Bench, Sandbox]] = OrderedDict()
+        self._gits: OrderedDict[str, Mapping[str, bytes]] = OrderedDict()
         self._lock = threading.Lock()
 
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
@@ -199,7 +206,27 @@ class Swe:
             raise SandboxError(f"the layers of {repo.name} are not whole: {fault}") from fault
         hidden = hidden_tests(record, repo) if self.config.tests == "hidden" else ()
         bench, desk = self._bench(repo)
-        return Start(record, repo, bench, desk, broken, hidden)
+        return Start(record, repo, bench, desk, broken, hidden, self._git(record, tree, broken, hidden))
+
+    def _git(
+        self, record: SweTask, tree: Path, broken: Mapping[str, bytes], hidden: Sequence[str]
+    ) -> Mapping[str, bytes]:
+        """The files of `.git`, kept for the tasks that were played last: a group plays one task."""
+        if not self.config.git:
+            return {}
+        with self._lock:
+            known = self._gits.get(record.id)
+        if known is None:
+            try:
+                known = committed(tree, {**broken, **dict.fromkeys(hidden)})
+            except (UserError, OSError) as fault:
+                raise SandboxError(f"the repository of {record.id} cannot be committed: {fault}") from fault
+        with self._lock:
+            self._gits[record.id] = known
+            self._gits.move_to_end(record.id)
+            if len(self._gits) > MOST_GITS:
+                self._gits.popitem(last=False)
+        return known
 
     def _bench(self, repo: Repo) -> tuple[Bench, Sandbox]:
         """Where tests of a repository run, and where a policy works; what was not used for longest makes room."""
