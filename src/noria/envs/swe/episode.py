@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from noria.bases.desk import NOWHERE, refusal, whole
 from noria.core.errors import PolicyError, SandboxError
 from noria.core.files import lay_files, take_files
-from noria.core.protocols import Layered, Refilled, Sandbox, Workspace
+from noria.core.protocols import Layered, Sandbox, Workspace
 from noria.core.turns import Progress, State
 from noria.core.types import Observation, Outcome
 from noria.envs.swe.grading import grade, taken
 from noria.envs.swe.records import Repo, SweTask
-from noria.envs.swe.tools import NOWHERE, Tools
+from noria.envs.swe.tools import Tools
 from noria.envs.swe.trial import Bench
 from noria.tokens.calls import is_torn
 from noria.tokens.tool_episode import ToolEpisode
-
-#: Calls of one message at most.
-MOST_CALLS = 16
 
 
 class Start:
@@ -32,8 +30,10 @@ class Start:
         desk: Sandbox,
         broken: Mapping[str, bytes],
         hidden: tuple[str, ...],
+        git: Mapping[str, bytes],
     ) -> None:
-        """`bench` runs the tests, `desk` is where a policy works."""
+        """`bench` runs the tests, `desk` is where a policy works, `git` what lies there beside the layers."""
+        self.git = git
         self.task, self.repo, self.bench, self.desk, self.broken = task, repo, bench, desk, broken
         self.files: dict[str, bytes | None] = {**broken, **dict.fromkeys(hidden)}
 
@@ -41,7 +41,7 @@ class Start:
         """A fresh one. Raises SandboxError: it does not fit into the sandbox."""
         try:
             space = self.desk.workspace(
-                {path: data.decode("utf-8", "surrogateescape") for path, data in self.broken.items()}
+                {path: data.decode("utf-8", "surrogateescape") for path, data in {**self.broken, **self.git}.items()}
             )
         except PolicyError as fault:
             raise SandboxError(f"the bug does not fit into the sandbox: {fault}") from fault
@@ -69,10 +69,9 @@ class SweEpisode(ToolEpisode):
             SandboxError: a command could not be run, so nothing is known about it.
             IllegalTransition: the episode is over.
         """
-        if is_torn(message):
-            return Observation("error: the message holds half a character, which no file can")
-        if message.count("<call") > MOST_CALLS:
-            return Observation(f"error: at most {MOST_CALLS} calls in one message")
+        refused = refusal(message)
+        if refused is not None:
+            return refused
         if "<call" in message:
             self._ready()
         return super().act(message)
@@ -89,7 +88,7 @@ class SweEpisode(ToolEpisode):
     def lay(self, folder: Path) -> str:
         """Write the repository (`core.protocols.Folders`); what is to be done. Raises SandboxError."""
         tools, _ = self._ready()
-        lay_files(_whole(tools.workspace).files(), folder)
+        lay_files(whole(tools.workspace).files(), folder)
         return f"{self._prompt}\nThe repository is the folder that you are in."
 
     def take(self, folder: Path, answer: str) -> None:
@@ -99,7 +98,7 @@ class SweEpisode(ToolEpisode):
             PolicyError: something there is neither file nor link, or it is more than the workspace holds.
         """
         tools, _ = self._ready()
-        _whole(tools.workspace).refill(take_files(folder))
+        whole(tools.workspace).refill(take_files(folder))
         self.answer = "" if is_torn(answer) else answer
         self.progress.to(State.TERMINATED)
 
@@ -128,9 +127,3 @@ class SweEpisode(ToolEpisode):
             self._tools = Tools(self._start.workspace(), *self._limits)
             self.box = self._tools.box()
         return self._tools, self._start
-
-
-def _whole(workspace: Workspace) -> Refilled:
-    if not isinstance(workspace, Refilled):
-        raise SandboxError(f"{type(workspace).__name__} does not give its files all at once")
-    return workspace
