@@ -2,7 +2,8 @@
 
 Scores and verdicts are read from the artifacts of the stages that ended.
 
-On a terminal a panel with the stages and the latest scores is redrawn; elsewhere each event is one line.
+On a terminal a panel with the stages and the latest scores is redrawn; elsewhere each event is one line, and what takes
+long says how far it is.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from noria.core.store import Run
 
 INTERVAL_S = 0.5
 SHOWN_STAGES = 12
+#: Seconds between two lines about the progress of one stage, where there is no terminal.
+PROGRESS_S = 30.0
 
 
 class LiveView:
@@ -77,10 +80,13 @@ class LiveView:
         """Account for one event."""
         kind, stage = event["event"], event.get("stage", "")
         if kind == "stage_start":
-            self._stages[stage] = {"began": event["t"], "done": 0, "total": 0}
+            self._stages[stage] = {"began": event["t"], "said": event["t"], "done": 0, "total": 0}
             self._line(f"{stage}: {'resumed' if event.get('resumed') else 'begins'}")
         elif kind == "progress" and stage in self._stages:
             self._stages[stage].update(done=event["done"], total=event["total"])
+            if event["t"] - self._stages[stage]["said"] >= PROGRESS_S:
+                self._stages[stage]["said"] = event["t"]
+                self._line(f"{stage}: {event['done']} of {event['total']}")
         elif kind == "stage_end" and stage in self._stages:
             self._stages[stage].update(seconds=event["seconds"], out=event.get("out", {}))
             self._line(f"{stage}: {event['seconds']:.1f} s, {_counts(event.get('out', {}))}")

