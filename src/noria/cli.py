@@ -25,8 +25,10 @@ from noria import (
     cli_doctor,
     cli_enrich,
     cli_export,
+    cli_filter,
     cli_masks,
     cli_models,
+    cli_play,
     cli_sandbox,
     cli_serve,
     cli_show,
@@ -81,6 +83,8 @@ app.command(name="masks")(cli_masks.masks)
 app.command()(cli_serve.serve)
 app.command()(cli_export.export)
 app.command(name="enrich")(cli_enrich.enrich_trajectories)
+app.command()(cli_play.play)
+app.command(name="filter")(cli_filter.filter_trajectories)
 
 Arguments = Annotated[
     list[str], typer.Argument(metavar="RECIPE [OVERLAY…] [key=value…]", help="Files, then single values.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from noria.core.store import Run
 from noria.core.types import Trajectory
 from noria.server.record import FOLDER, collected
 from noria.stages import atif
+from noria.stages.lines import read_file
 
 FILE = "trajectories.jsonl"
 #: Of an id, what a file name may hold.
@@ -24,7 +25,11 @@ _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 
 def export(
     folder: Annotated[
-        str, typer.Argument(metavar="RUN", help="Folder of a run, its name under runs/, or what serve --record wrote.")
+        str,
+        typer.Argument(
+            metavar="FILE|RUN",
+            help="A run, its name under runs/, what serve --record wrote, or a file of trajectories.",
+        ),
     ],
     out: Annotated[
         Path, typer.Option("--out", help="NAME.jsonl: one file, a line each; else a folder, a .json file each.")
@@ -41,17 +46,33 @@ def export(
 
     Example: noria export runs/quickstart-20260102-101500 --stage round-1/rollout --out rollouts.jsonl
     """
-    if (Path(folder) / FOLDER).is_dir():
-        if stage:
-            raise UserError(f"--stage must be left out for recorded sessions: got {', '.join(stage)} - remove it")
-        count = write([("recorded", each) for each in collected(Path(folder))], out, solved)
-        print(f"{count} trajectories in {out}")
-        return
-    named = Path("runs") / folder
-    run = Run.open(named if not Path(folder).exists() and named.exists() else folder)
-    stages = stages_of(run, stage or [])
-    count = write(((name, each) for name in stages for each in read_stage(run, name)), out, solved)
+    count = write(_found(folder, stage or []), out, solved)
     print(f"{count} trajectories in {out}")
+
+
+def read_source(source: str, stages: list[str]) -> Iterator[Trajectory]:
+    """The trajectories of a file, of a run, or of recorded sessions; conversations of a file are passed over.
+
+    Raises:
+        UserError: there is no such thing, it is damaged, or it has no stages where some are asked for.
+    """
+    return (each for _, each in _found(source, stages))
+
+
+def _found(source: str, stages: list[str]) -> Iterator[tuple[str, Trajectory]]:
+    """Each trajectory with the name of its stage."""
+    path = Path(source)
+    recorded = (path / FOLDER).is_dir()
+    if recorded or path.is_file():
+        if stages:
+            what = "recorded sessions" if recorded else "a file"
+            raise UserError(f"--stage must be left out for {what}: got {', '.join(stages)} - remove it")
+        if recorded:
+            return (("recorded", each) for each in collected(path))
+        return ((path.stem, each) for _, each in read_file(path) if isinstance(each, Trajectory))
+    named = Path("runs") / source
+    run = Run.open(named if not path.exists() and named.exists() else source)
+    return ((name, each) for name in stages_of(run, stages) for each in read_stage(run, name))
 
 
 def write(found: Iterable[tuple[str, Trajectory]], out: Path, solved: bool) -> int:

@@ -27,7 +27,7 @@ def masks(
     rule: Annotated[
         list[str] | None,
         typer.Option(
-            help="Rule to measure, repeatable; `code` is all those for code agents. Each one alone without it."
+            help="Rule to measure, repeatable; `code` is all those for code agents. Without it each alone, and `code`."
         ),
     ] = None,
     n: Annotated[int, typer.Option("--n", min=1, help="Tasks to put errors into.")] = 100,
@@ -52,7 +52,8 @@ def masks(
     if file is not None and (habits or options):
         raise UserError("--file must stand alone: got it with --habits or --set - leave them out")
     samples = read(file) if file else _made(env, n, seed, habits, solved, sandbox, options or [])
-    wanted = [[name for each in rule for name in SETS.get(each, (each,))]] if rule else [[name] for name in RULES]
+    wanted = [[name for each in rule for name in SETS.get(each, (each,))]] if rule else [[each] for each in RULES]
+    wanted += [] if rule else [list(CODE)]
     found = [measure(samples, rules) for rules in wanted]
     if as_json:
         print(json.dumps(found, indent=2))

@@ -143,7 +143,7 @@ def _grown(name: str, wanted: Wanted, out: Path, sandbox: str, options: Sequence
     started = time.monotonic()
     with (
         cli_worlds.opened(name, sandbox, options) as opened,
-        _bar(f"{name} {wanted.split}", wanted.n, out, as_json) as advance,
+        bar(f"{name} {wanted.split}", wanted.n, out, as_json) as advance,
     ):
         check = (lambda task: _refusal(opened, task)) if wanted.proved else (lambda task: "")
         report = grow(opened, out, wanted, check, advance)
@@ -201,7 +201,7 @@ def prune(
     started = time.monotonic()
     with (
         _policy(env, model, strategy, band, seed, options or (), sandbox) as roll,
-        _bar(f"{env} pass_rate@{rollouts}", total, out, as_json) as advance,
+        bar(f"{env} pass_rate@{rollouts}", total, out, as_json) as advance,
     ):
         report = pruning.prune(tasks, out, band, settings, roll, advance)
     _print(report | {"seconds": round(time.monotonic() - started, 1)}, as_json)
@@ -254,7 +254,7 @@ def _by_model(
 
 
 @contextmanager
-def _bar(name: str, total: int, out: Path, quiet: bool) -> Iterator[Callable[[int], None]]:
+def bar(name: str, total: int, out: Path, quiet: bool) -> Iterator[Callable[[int], None]]:
     """A progress bar, and one message each for a full disk and for Ctrl-C."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -263,8 +263,8 @@ def _bar(name: str, total: int, out: Path, quiet: bool) -> Iterator[Callable[[in
             roomy(out.parent, GO_ON),
             Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress,
         ):
-            bar = progress.add_task(name, total=total)
-            yield lambda done: progress.update(bar, completed=done)
+            row = progress.add_task(name, total=total)
+            yield lambda done: progress.update(row, completed=done)
     except KeyboardInterrupt:
         console.print(Text(f"stopped; {GO_ON}"))
         raise SystemExit(130) from None

@@ -74,6 +74,7 @@ def test_a_recipe_can_name_every_rule() -> None:
         ("echo done > /dev/null", ""),
         ("echo x > y", "changes"),
         ("ls 2>/dev/null", "looks"),
+        ("grep '' a 2>&1", "looks"),
         ("python run.py > out.txt", "runs"),
         ("echo \"it's", ""),
     ],

@@ -23,7 +23,7 @@ T = TypeVar("T")
 Decode = Callable[[Any], Any]
 
 #: Fields with a default that files of earlier versions lack.
-_LATER = frozenset({("Turn", "whole"), ("Trajectory", "branches")})
+_LATER = frozenset({("Turn", "whole"), ("Trajectory", "branches"), ("Trajectory", "scaffold")})
 _RUNS = ("roles", "turns", "sources", "mask", "versions")
 
 

@@ -189,6 +189,7 @@ class Trajectory:
     hint        text of the hint it ran under, "" without one
     version     policy version at the start (0 for scripted policies)
     branches    the branches before the last, the oldest first
+    scaffold    what stood between policy and world: a form of calls in the house's own loop, or a harness; "" = unsaid
     """
 
     id: str
@@ -202,6 +203,7 @@ class Trajectory:
     seed: int = 0
     version: int = 0
     branches: tuple[Branch, ...] = ()
+    scaffold: str = ""
 
     @property
     def action_tokens(self) -> int:

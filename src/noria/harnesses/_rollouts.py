@@ -20,7 +20,7 @@ from noria.engines import embedded
 from noria.engines.serving import ServingEngine, load_engine
 from noria.server.app import Api
 from noria.server.inside import Inside
-from noria.server.loop import DecodingLoop
+from noria.server.loop import DecodingLoop, Engine
 from noria.server.model import Limits as ServedLimits
 from noria.server.model import Served
 from noria.server.record import Terms
@@ -44,6 +44,11 @@ class Player(Protocol):
     def close(self) -> None: ...
 
 
+def served_inside(served: Served, sessions: Sessions, engine: Engine, slots: int) -> Inside:
+    """A server inside this process, for its sessions alone."""
+    return Inside(Api(served, DecodingLoop(engine, slots, QUEUE, log), "", sessions=sessions))
+
+
 class Policy:
     """A checkpoint that is served inside this process, to sessions alone.
 
@@ -61,8 +66,7 @@ class Policy:
         served = Served(NAME, renderer.tokenizer, renderer.end_ids, limits, form)
         self.sessions = Sessions(served, None, Terms(), takes_new=False)
         self.name = NAME
-        loop = DecodingLoop(self.engine, config.slots, QUEUE, log)
-        self.inside = Inside(Api(served, loop, "", sessions=self.sessions))
+        self.inside = served_inside(served, self.sessions, self.engine, config.slots)
 
     def load(self, weights: Mapping[str, Any], version: int) -> None:
         """Take these weights, between two tokens."""

@@ -37,6 +37,7 @@ def document(trajectory: Trajectory) -> dict[str, Any]:
             "version": __version__,
             "model_name": trajectory.source,
             "tool_definitions": [tool_schema(tool) for tool in trajectory.task.tools],
+            **({"extra": {"scaffold": trajectory.scaffold}} if trajectory.scaffold else {}),
         },
         "steps": steps(trajectory),
         "final_metrics": {

@@ -109,18 +109,21 @@ def _simple(command: str) -> Iterator[tuple[list[str], bool]]:
             until = here[1]
             line = line[: here.start()] + line[here.end() :]
         words: list[str] = []
-        redirected = False
-        tokens = _tokens(line)
-        for k, token in enumerate([*tokens, ";"]):
-            if token and set(token) <= set("<>&") and set(token) & set("<>"):
-                target = tokens[k + 1] if k + 1 < len(tokens) else ""
-                redirected |= ">" in token and not target.startswith("/dev/") and not token.endswith("&")
-                tokens[k + 1 : k + 2] = [""] if k + 1 < len(tokens) else []
-            elif token and set(token) <= set(";&|()"):
+        redirected = target = False
+        tokens = [*_tokens(line), ";"]
+        for k, token in enumerate(tokens):
+            if target:
+                target = False
+            elif not token:
+                words.append(token)
+            elif set(token) <= set("<>&") and set(token) & set("<>"):
+                target = not token.endswith("&") or token == ">&"
+                redirected |= ">" in token and not token.endswith("&") and not tokens[k + 1].startswith("/dev/")
+            elif set(token) <= set(";&|()"):
                 if kept := _meant(words):
                     yield kept, redirected
                 words, redirected = [], False
-            elif token:
+            else:
                 words.append(token)
 
 
