@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from typing import Any
 
 
 class Countdown:
-    """Told `(name, n)` it answers `(name, pid, payload)` after n slices; "die" and "fail" end the process.
+    """Told `(name, n)` it answers `(name, pid, payload)` after n slices; "die" and "fail" end the process,
+    "sleep" makes the next slice an hour long.
 
     The argument is the number of bytes of a payload.
     """
@@ -22,7 +24,9 @@ class Countdown:
             raise RuntimeError("as it was told")
         if message == "die":
             os._exit(7)
-        if isinstance(message, bytes):
+        if message == "sleep":
+            self.left.append([None, 0])
+        elif isinstance(message, bytes):
             self.left.append([len(message), 0])
         else:
             self.left.append(list(message))
@@ -30,6 +34,9 @@ class Countdown:
     def work(self) -> list[Any]:
         out = []
         for item in list(self.left):
+            if item[0] is None:
+                print(os.getpid(), flush=True)
+                time.sleep(3600)
             item[1] -= 1
             if item[1] < 0:
                 self.left.remove(item)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
+import time
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from test_executors import PATIENCE_S, RAY, Make, listen, maker
@@ -38,6 +44,33 @@ def test_a_service_that_cannot_start_is_told(make: Make) -> None:
             made.receive(0, PATIENCE_S)
     finally:
         made.close()
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("start", ["spawn", "fork"])
+def test_a_worker_in_the_middle_of_long_work_ends_with_its_parent(start: str) -> None:
+    script = f"""
+        from noria.executors import local
+        made = local.build(local.Config(workers=1, start={start!r}), "countdown.Countdown", 1)
+        made.send(0, "sleep")
+        made.receive(0, None)
+    """
+    words = [sys.executable, "-c", textwrap.dedent(script)]
+    paths = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths}) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        parent.kill()
+    until = time.monotonic() + PATIENCE_S
+    while _alive(worker) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not _alive(worker)
 
 
 @pytest.mark.slow

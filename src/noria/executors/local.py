@@ -8,9 +8,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import multiprocessing
+import multiprocessing.connection
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
@@ -21,6 +23,9 @@ from pydantic import Field
 from noria.core.config import Checked
 from noria.core.errors import EngineError
 from noria.core.protocols import Service
+
+#: Seconds in which a worker whose parent is gone may put things in order.
+_ALONE_S = 3.0
 
 
 class Config(Checked):
@@ -153,9 +158,19 @@ def build(config: Config, service: str, argument: Any) -> LocalExecutor:
     return LocalExecutor(config, service, argument)
 
 
+def _follow() -> None:
+    """End this process soon after the one that started it, also in the middle of long work."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        time.sleep(_ALONE_S)
+        os._exit(1)
+
+
 def _main(connection: Connection, service: str, argument: Any, near: Connection | None) -> None:
     if near is not None:
         near.close()
+    threading.Thread(target=_follow, daemon=True, name="parent").start()
     # The terminal's interrupt belongs to the parent, which decides what to save before it stops its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
