@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from small_repos import AREAS, lay, shapes
@@ -26,6 +26,7 @@ from noria.factory.features import features
 from noria.factory.history import taken_back
 from noria.factory.proposed import Proposals, read, written
 from noria.factory.repository import Prepared
+from noria.languages.base import Language
 from noria.languages.python import build
 
 WRONG = AREAS.replace("width * height", "width + height")
@@ -38,7 +39,8 @@ def site(folder: Path, past: tuple[Revert, ...] = ()) -> Site:
     """The small repository, of which nobody knows which lines its tests run."""
     layout = build().detect(Path(shapes(folder)))
     assert layout is not None
-    return Site(Prepared(Repo("shapes", "", "", layout, "", "t", (), 1.0), build(), None, reverts=past), folder)
+    repo = Repo("shapes", "", "", layout, "", "t", (), 1.0)
+    return Site(Prepared(repo, cast(Language, build()), None, reverts=past), folder)
 
 
 def mended(place: Site, edits: Any) -> str:

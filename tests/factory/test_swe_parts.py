@@ -177,6 +177,8 @@ def test_repositories_without_tests_or_of_the_runner_are_unusable(tmp_path: Path
     [
         ("import sys\nsys.modules['_pytest.runner']", "_pytest.runner, sys.modules"),
         ("import sys as s\nm = s\n", "sys"),
+        ("import logging\nlogging.sys.modules", "logging.sys"),
+        ("from .compat import sys as s\ns.modules", "sys.modules"),
         ("from sys import _getframe as g", "sys._getframe"),
         ("import json\njson.dumps = len", "json.dumps ="),
         ("import json.encoder as e\ndel e.JSONEncoder.encode", "json.encoder.encode ="),
@@ -202,6 +204,7 @@ def test_code_that_speaks_or_ends_is_not() -> None:
         "        print('unittest', sys.argv, os.environ['HOME'], file=sys.stderr)\n        atexit.register(print)\n"
         "        gc.collect()\n        signal.signal(signal.SIGINT, signal.SIG_IGN)\n        sys.exit(os._exit(1))\n"
     )
+    assert build().tampers("", "def f(gc):\n    return gc\n") == ""
     assert build().tampers("", honest) == "" and build().tampers("", "def (") == ""
 
 

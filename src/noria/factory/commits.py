@@ -15,6 +15,8 @@ from noria.factory.origins.base import client
 
 #: Commits that are read at most, and sources that one may change.
 MOST_COMMITS, MOST_FILES = 5_000, 5
+#: Bytes of all sources without their commits: they are kept in memory and on the disk.
+MOST_BYTES = 64 << 20
 _GIT_S = 60.0
 
 
@@ -52,12 +54,14 @@ def reverts(clone: Path, head: str, sources: Sequence[str], tests: Sequence[str]
     ]
     fitting = [each for each in commits if 0 < len(each[1]) <= MOST_FILES]
     found: list[Revert] = []
+    size = 0
     for commit, paths, with_tests in sorted(fitting, key=lambda each: not each[2]):
-        if len(found) == limit:
+        if len(found) == limit or size > MOST_BYTES:
             break
         files = [(path, _without(clone, head, commit, path)) for path in paths]
         if all(text is not None for _, text in files):
-            found.append(Revert(commit, tuple((path, text) for path, text in files if text), with_tests))
+            found.append(Revert(commit, tuple((path, text) for path, text in files if text is not None), with_tests))
+            size += sum(len(text or "") for _, text in files)
     return tuple(found)
 
 

@@ -43,13 +43,14 @@ def reaches(text: str) -> set[str]:
         return set()
     nodes = list(ast.walk(tree))
     known = dict(pair for node in nodes for pair in _imported(node))
+    named = {name: name for name in MEMBERS} | known
     bases = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             found.update(_of_import(node))
         elif isinstance(node, ast.Attribute):
-            found.update(_of_attribute(node, known))
+            found.update(_of_attribute(node, named))
         elif isinstance(node, ast.Name):
             found.update(_of_name(node, known, id(node) in bases))
         elif isinstance(node, ast.Call):
@@ -68,9 +69,12 @@ def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
     if isinstance(node, ast.Import):
         for each in node.names:
             yield each.asname or each.name.partition(".")[0], each.name if each.asname else each.name.partition(".")[0]
-    elif isinstance(node, ast.ImportFrom) and not node.level:
+    elif isinstance(node, ast.ImportFrom):
         for each in node.names:
-            yield each.asname or each.name, f"{node.module}.{each.name}"
+            if each.name in MEMBERS:  # of whatever module has it
+                yield each.asname or each.name, each.name
+            elif not node.level:
+                yield each.asname or each.name, f"{node.module}.{each.name}"
 
 
 def _of_import(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
@@ -93,6 +97,8 @@ def _of_attribute(node: ast.Attribute, known: dict[str, str]) -> Iterator[str]:
         return
     module = known[root.id]
     if root is node.value and node.attr in MEMBERS.get(module, ()):
+        yield f"{module}.{node.attr}"
+    if node.attr in ("sys", "gc", "builtins"):
         yield f"{module}.{node.attr}"
     if not isinstance(node.ctx, ast.Load):
         yield f"{module}.{node.attr} ="
