@@ -18,7 +18,8 @@ from noria.tokens import calls
 Rule = Callable[[Sequence[Turn], int], bool]
 
 _NOT_FOUND = re.compile(r"command not found|: not found$", re.MULTILINE)
-_NO_FILE = re.compile(r"can't open file|No such file or directory|file or directory not found:", re.IGNORECASE)
+_NO_FILE = re.compile(r"can't open file|No such file or directory|^ERROR: (file or directory )?not found:", re.I | re.M)
+_NO_FIT = re.compile(r"patch does not apply|^error: corrupt patch|Hunk #\d+ FAILED|malformed patch", re.MULTILINE)
 _MISUSED = re.compile(
     r"unrecognized arguments?:|no such option|(invalid|unknown|illegal|unrecognized|unexpected) (option|argument)"
     r"|unknown flag",
@@ -69,7 +70,8 @@ def redone(turns: Sequence[Turn], k: int) -> bool:
 
 
 def misrun(turns: Sequence[Turn], k: int) -> bool:
-    """A command that could not do its work: not found, no such file, an option that there is not, no program text."""
+    """A command that could not do its work: not found, no such file or test, an option that there is not, no program
+    text, a patch that does not fit."""
     return any(_misrun(act) for act in steps(tuple(turns))[k].acts)
 
 
@@ -92,8 +94,8 @@ def broken_syntax(turns: Sequence[Turn], k: int) -> bool:
     """An edit after which a file of code cannot be read any more: by its text, or by what the next check says."""
     found = steps(tuple(turns))
     for change in found[k].changes:
-        if change.after is not None and _is_python(change):
-            if not _parses(change.after) and (change.before is None or _parses(change.before)):
+        if change.after is not None and _is_python(change) and not _parses(change.after):
+            if change.before is None or _parses(change.before):
                 return True
         elif _complaint(found, k, change):
             return True
@@ -170,7 +172,7 @@ def _misrun(act: Act) -> bool:
     if act.code == 0:
         return False
     programs = set(act.command.programs)
-    if _MISWRITTEN.search(act.seen):
+    if _MISWRITTEN.search(act.seen) or (programs & {"git", "patch"} and _NO_FIT.search(act.seen)):
         return True
     if _NO_FILE.search(act.seen) and programs & _OPENS and "Traceback" not in act.seen:
         return True

@@ -45,9 +45,7 @@ _RAISED = re.compile(r"^Traceback \(most recent call last\)|^\w*Error\b|^not ok 
 #: What a runner of tests says that ran none.
 _NO_RUN = re.compile(r"^ERROR: usage:|unrecognized arguments|no tests ran|file or directory not found", re.MULTILINE)
 #: Files that somebody makes to try something.
-_SCRATCH = re.compile(
-    r"\A/tmp/|(^|/)_?(repro\w*|reproduce\w*|check\w*|debug\w*|tmp\w*|scratch\w*|try\w*|demo\w*)\.\w+\Z|test"
-)
+_SCRATCH = re.compile(r"\A/tmp/|(^|/)_?(repro|reproduce|check|debug|tmp|scratch|try|demo)\w*\.\w+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +64,8 @@ class Change:
 
     @property
     def is_scratch(self) -> bool:
-        """Whether the file is no part of the work, as far as its name tells."""
-        return bool(_SCRATCH.search(self.path))
+        """Whether the file is no part of the work, as far as its name tells; a test that is written anew is none."""
+        return bool(_SCRATCH.search(self.path)) or (self.old is None and not self.line and "test" in self.path)
 
     def gone(self) -> set[str]:
         """Lines that it took away, without the spaces around them."""
