@@ -28,6 +28,7 @@ demo: $(READY) ## two rounds of the closed loop on this machine
 	  echo "  sudo sysctl -e -w kernel.apparmor_restrict_unprivileged_userns=0 \
 	kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000"; exit 1; }
 	$(OFFLINE) $(BIN)/noria run recipes/quickstart.toml
+	@echo "To call noria yourself:  . $(BIN)/activate"
 
 test: lint ## lint, types, import rules and the tests but the slow ones
 	$(ONE_THREAD) $(OFFLINE) $(BIN)/pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"
@@ -79,6 +80,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 	  { echo "The venv module is missing. Run:  sudo apt-get install python3-venv"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing what requirements.lock names into $(VENV): about 1.5 GB, some minutes."
 	$(BIN)/python -m pip install -q -r requirements.lock
 	$(BIN)/python -m pip install -q --no-deps -e .
 	@touch $@

@@ -9,15 +9,26 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from noria.core.stats import newcombe_paired, paired_counts
 
 
+class NoFigures(SystemExit):
+    """A run that is not what is asked about; exit code 2."""
+
+    def __init__(self, run: Path, why: str) -> None:
+        print(f"{run} must be a finished run with experts: {why}", file=sys.stderr)
+        super().__init__(2)
+
+
 def outcomes(run: Path, round_: int, model: str, split: str = "heldout") -> dict[str, dict[str, Any]]:
     """Outcomes of one model on one split by rollout id."""
     path = run / f"round-{round_}" / f"evaluate-{model.replace(':', '-')}" / "outcomes.jsonl"
+    if not path.exists():
+        raise NoFigures(run, f"it has no {path.relative_to(run)}")
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     return {row["id"]: row for row in rows if row["split"] == split}
 
@@ -36,6 +47,8 @@ def gain(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]], world: 
 def read(run: Path) -> dict[str, Any]:
     """Figures of one run."""
     rounds = sorted(int(p.name[6:]) for p in run.glob("round-*") if (p / "gate" / "verdict.json").exists())
+    if not rounds:
+        raise NoFigures(run, "no round has a verdict")
     recipe = json.loads((run / "recipe.json").read_text())
     worlds = list(recipe["env"])
     first = outcomes(run, rounds[0], "weak")

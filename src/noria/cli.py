@@ -134,13 +134,23 @@ def check(arguments: Arguments, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def show(folder: RunFolder, as_json: AsJson = False) -> None:
-    """Show a run: scores of each round with intervals, stages, verdicts.
+def show(
+    folder: RunFolder,
+    as_json: AsJson = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Write its report.html anew from what is finished, and say where it is.")
+    ] = False,
+) -> None:
+    """Show a run, finished or not: scores of each round with intervals, stages, verdicts.
 
     Example: noria show runs/quickstart-20260102-101500 --json
     """
     found = _open(folder)
-    if as_json:
+    if report:
+        from noria.web.report import write_report
+
+        print(write_report(found))
+    elif as_json:
         _print_json(cli_show.summary(found))
     else:
         cli_show.show(found, Console())
@@ -178,7 +188,7 @@ def evaluate(
         return
     table = Table("measure", "value", title=f"{model} on {env}")
     for key, value in result.items():
-        table.add_row(key, f"{value:.4g}" if isinstance(value, float) else str(value))
+        table.add_row("rollouts" if key == "n" else key, f"{value:.4g}" if isinstance(value, float) else str(value))
     Console().print(table)
 
 

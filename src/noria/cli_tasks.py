@@ -209,12 +209,16 @@ def _warnings(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _print_validation(rows: list[dict[str, Any]], console: Console) -> None:
-    table = Table("world", "split", "tasks", *ATTEMPTS, "refused", "flaky")
-    for row in rows:
-        counts = [Text(str(len(row[kind])), "red" if row[kind] else "green") for kind in ("refused", "flaky")]
-        facts = [str(row[name]) for name in ("world", "split", "tasks")]
-        table.add_row(*facts, *(str(row["attempts"][kind]) for kind in ATTEMPTS), *counts)
-    console.print(table)
+    for world in dict.fromkeys(row["world"] for row in rows):
+        # One table each: the columns that matter are whole on 80 columns then.
+        table = Table(title=Text(world, no_wrap=True), title_justify="left", title_style="bold")
+        for name in ("split", "tasks", *ATTEMPTS, "refused", "flaky"):
+            table.add_column(name, justify="left" if name == "split" else "right", no_wrap=True)
+        for row in (each for each in rows if each["world"] == world):
+            counts = [Text(str(len(row[kind])), "red" if row[kind] else "green") for kind in ("refused", "flaky")]
+            tried = [str(row["attempts"][kind]) for kind in ATTEMPTS]
+            table.add_row(row["split"], str(row["tasks"]), *tried, *counts)
+        console.print(table)
     for row in rows:
         found = [*row["refused"], *row["flaky"]]
         for refusal in found[:SHOWN]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import threading
-from typing import Any, Literal, overload
+from typing import Any, Literal, cast, overload
 
 _ATTEMPTS = 100
 _lock = threading.RLock()
@@ -33,7 +33,7 @@ def parse(
     for attempt in range(_ATTEMPTS):
         try:
             with _lock:
-                return ast.parse(text, name, mode)
+                return cast(ast.Module | ast.Expression, ast.parse(text, name, mode))
         except SystemError:
             if attempt + 1 == _ATTEMPTS:
                 raise

@@ -97,7 +97,7 @@ def score(model: str, world: str, split: str, trajectories: Sequence[Trajectory]
         "pass@1": round(len(solved) / max(1, len(known)), 4),
         "ci95": [round(ends[0], 4), round(ends[1], 4)],
         "tokens_per_solve": round(mean, 2) if solved else None,
-        "tokens_per_solve_ci": [round(spread[0], 2), round(spread[1], 2)],
+        "tokens_per_solve_ci": [round(spread[0], 2), round(spread[1], 2)] if len(solved) > 1 else None,
         "tokens_mean": round(sum(t.action_tokens for t in trajectories) / max(1, len(trajectories)), 2),
     }
 

@@ -12,6 +12,11 @@ BUILTIN = Path(__file__).resolve().parents[1] / "data"
 WEIGHTS = ("model.safetensors", INDEX)
 
 
+def shipped() -> str:
+    """The names of the models in the package, one after another."""
+    return ", ".join(f"builtin:{path.parent.name}" for path in sorted(BUILTIN.glob("*/model.safetensors")))
+
+
 def resolve_model(name: str, field: str = "model") -> Path:
     """`builtin:<name>` is a model shipped in the package, anything else a folder; `field` names it in errors.
 
@@ -21,8 +26,7 @@ def resolve_model(name: str, field: str = "model") -> Path:
     if name.startswith("builtin:"):
         folder = BUILTIN / name.removeprefix("builtin:")
         if not (folder / "model.safetensors").is_file():
-            there = ", ".join(f"builtin:{p.parent.name}" for p in sorted(BUILTIN.glob("*/model.safetensors")))
-            raise UserError(f"{field} must name a shipped model: got {name!r} - there is {there or 'none'}")
+            raise UserError(f"{field} must name a shipped model: got {name!r} - there is {shipped() or 'none'}")
         return folder
     folder = Path(name)
     missing = [file for file in ("config.json", "tokenizer.json") if not (folder / file).is_file()]
@@ -30,7 +34,7 @@ def resolve_model(name: str, field: str = "model") -> Path:
         missing.append(WEIGHTS[0])
     if missing:
         raise UserError(
-            f"{field} must be builtin:tiny or a checkpoint folder: {str(folder)!r} lacks {', '.join(missing)} - "
+            f"{field} must be {shipped()} or a checkpoint folder: {str(folder)!r} lacks {', '.join(missing)} - "
             "give the folder that save_pretrained, a run or `noria models import` wrote"
         )
     read_shapes(folder, field)
