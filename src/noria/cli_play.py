@@ -115,7 +115,8 @@ def play(
         tasks = [replace(task, world=name) for task in cli_worlds.draw(world, split, n, seed)]
         settings = {
             "policy": policy, "model": model, "world": " ".join([env, *sorted(options or [])]), "split": split, "n": n,
-            "k": k, "seed": seed, "scaffolds": scaffolds, "overrides": overrides or [], "tokens": tokens,
+            "k": k, "seed": seed, "scaffolds": scaffolds, "overrides": overrides or [],
+            "harness": harness or [], "tokens": tokens,
         }  # fmt: skip
         total = len(tasks) * k * len(scaffolds)
         with Growing(out, settings) as file, cli_stream.bar(f"{env} {policy}", total, out, as_json) as advance:

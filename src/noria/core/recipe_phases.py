@@ -90,6 +90,15 @@ class Validation(Table):
     )
 
 
+class Enrich(Table):
+    """A share of a supervised phase's trajectories, written anew beside them and proved by replay."""
+
+    share: float = Field(default=0.3, gt=0, le=1, description="share of the trajectories")
+    schemas: bool = Field(default=True, description="tools under other names and shapes")
+    plan: bool = Field(default=True, description="the first reasoning becomes a plan")
+    refine: bool = Field(default=True, description="empty, copied and contradictory reasoning is written anew")
+
+
 #: Rules of error masking (`stages.masking`).
 ErrorRule = Literal[
     "refused", "malformed", "redone", "misrun", "repeated", "broken_syntax", "reverted", "corrected", "worsened",
@@ -118,6 +127,7 @@ class SftPhase(Optimised):
     error_rules: list[ErrorRule] = Field(
         default=["refused"], description="rules that say which steps are erroneous; `noria masks` measures them"
     )
+    enrich: Enrich | None = Field(default=None, description="what is enriched on the way; None = nothing")
     data: list[str] = Field(
         default=[],
         description="files of JSON lines that are trained on too: messages, prompt and completion, trajectories",

@@ -29,6 +29,7 @@ from noria.stages.checkpoint import STATE, Keeper, Origin, of_model, of_rows, of
 from noria.stages.context import Context, derive, load_trajectories
 from noria.stages.curate import HeldOut
 from noria.stages.datasets import load_rows
+from noria.stages.enriching import enriched_rows
 from noria.stages.hint import world_kinds
 from noria.stages.hooks import drawn_anew, source_of
 from noria.stages.learning import Learner
@@ -114,6 +115,8 @@ def make(ctx: Context, name: str, phase: Phase, base: Path, worlds: Sequence[str
         if isinstance(phase, SftPhase):
             trainer.use_threads(config.alone_threads)
             rows = supervised_rows(ctx, worlds, phase)
+            if phase.enrich is not None:
+                rows += enriched_rows(ctx, name, phase, supervised_trajectories(ctx, worlds, phase), work.path)
             work.count_in(rows=len(rows), tokens=sum(map(len, rows)))
             origin = Origin(model, of_rows(rows, phase.tokens_per_step, ctx.recipe.seed, artifact))
             fine_tune(Keeper(work, artifact, origin), ctx.recipe.seed, trainer, rows, phase)
@@ -140,7 +143,14 @@ def make(ctx: Context, name: str, phase: Phase, base: Path, worlds: Sequence[str
 
 
 def supervised_rows(ctx: Context, worlds: Sequence[str], phase: SftPhase) -> list[Row]:
-    """Rows of the curated set and of what teachers solved, in the share that the recipe asks for."""
+    """Rows of the phase's trajectories and of the files that it names."""
+    make = partial(rows_of.supervised, mask_errors=phase.mask_errors, rules=phase.error_rules)
+    rows = [row for t in supervised_trajectories(ctx, worlds, phase) for row in rows_of.by_branch(t, make)]
+    return rows_of.kept([*rows, *_given(ctx, phase)])
+
+
+def supervised_trajectories(ctx: Context, worlds: Sequence[str], phase: SftPhase) -> list[Trajectory]:
+    """The curated set and what teachers solved, in the share that the recipe asks for."""
     curated = [t for t in load_trajectories(ctx, "curate") if t.task.world in worlds]
     held_out = HeldOut.of(ctx)
     taught = [
@@ -152,10 +162,7 @@ def supervised_rows(ctx: Context, worlds: Sequence[str], phase: SftPhase) -> lis
     if share < 1 and curated:
         wanted = round(len(curated) * share / (1 - share))
         taught = [taught[i] for i in sorted(rng.permutation(len(taught))[:wanted])]
-    chosen: list[Trajectory] = curated * (share < 1) + taught
-    make = partial(rows_of.supervised, mask_errors=phase.mask_errors, rules=phase.error_rules)
-    rows = [row for t in chosen for row in rows_of.by_branch(t, make)]
-    return rows_of.kept([*rows, *_given(ctx, phase)])
+    return curated * (share < 1) + taught
 
 
 def _given(ctx: Context, phase: SftPhase) -> list[Row]:
