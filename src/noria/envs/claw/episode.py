@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from noria.bases.desk import refusal, whole
 from noria.core.errors import PolicyError, SandboxError
 from noria.core.files import lay_files, take_files
-from noria.core.protocols import Refilled, Sandbox, Workspace
+from noria.core.protocols import Sandbox
 from noria.core.turns import Progress, State
 from noria.core.types import Observation, Outcome, Task
 from noria.envs.claw.bench import Bench
@@ -16,8 +17,6 @@ from noria.tokens.calls import is_torn
 from noria.tokens.tool_episode import ToolEpisode
 
 Pay = Literal["all", "share"]
-#: Calls of one message at most.
-_MAX_CALLS = 16
 
 
 class ClawEpisode(ToolEpisode):
@@ -34,11 +33,8 @@ class ClawEpisode(ToolEpisode):
             SandboxError: a command could not be run, so nothing is known about it.
             IllegalTransition: the episode is over.
         """
-        if is_torn(message):
-            return Observation("error: the message holds half a character, which no file can")
-        if message.count("<call") > _MAX_CALLS:
-            return Observation(f"error: at most {_MAX_CALLS} calls in one message")
-        return super().act(message)
+        refused = refusal(message)
+        return super().act(message) if refused is None else refused
 
     def grade(self) -> Outcome:
         """1 if every line of the check-list holds, or the weighted share of its goals; each line is a part.
@@ -60,7 +56,7 @@ class ClawEpisode(ToolEpisode):
 
     def lay(self, folder: Path) -> str:
         """Write the workspace's files (`core.protocols.Folders`); what is to be done."""
-        lay_files(_whole(self.bench.workspace).files(), folder)
+        lay_files(whole(self.bench.workspace).files(), folder)
         return f"{self._task.prompt}\nAll paths are below the folder that you are in."
 
     def take(self, folder: Path, answer: str) -> None:
@@ -69,7 +65,7 @@ class ClawEpisode(ToolEpisode):
         Raises:
             PolicyError: something there is neither file nor link, or it is more than the workspace holds.
         """
-        _whole(self.bench.workspace).refill(take_files(folder))
+        whole(self.bench.workspace).refill(take_files(folder))
         self.answer = "" if is_torn(answer) else answer
         self.progress.to(State.TERMINATED)
 
@@ -86,9 +82,3 @@ class ClawEpisode(ToolEpisode):
     def close(self) -> None:
         """Give the workspace back."""
         self.bench.workspace.close()
-
-
-def _whole(workspace: Workspace) -> Refilled:
-    if not isinstance(workspace, Refilled):
-        raise SandboxError(f"{type(workspace).__name__} does not give its files all at once")
-    return workspace
