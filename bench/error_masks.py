@@ -166,7 +166,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--arms", default=",".join(("before", *ARMS)))
     parser.add_argument("--lessons", type=int, default=240, help="training tasks")
-    parser.add_argument("--steps", type=int, default=32, help="optimiser steps of each arm")
+    parser.add_argument("--steps", type=int, default=24, help="optimiser steps of each arm")
     parser.add_argument("--lr", type=float, default=5e-4)
     parser.add_argument("--tokens-per-step", type=int, default=3072)
     parser.add_argument("--tasks", type=int, default=200, help="held-out tasks")

@@ -133,7 +133,7 @@ def test_what_does_not_go_together_is_refused(arguments: list[str], said: str, t
     assert not list(tmp_path.iterdir())
 
 
-def test_calls_as_commands() -> None:
+def test_calls_as_commands(tmp_path: Path) -> None:
     two = render_call("view") + render_call("edit", line="2", new="it's")
     cat, line = commands_of(two)
     assert cat == "cat -n app.py" and line.startswith("python3 -c ") and line.endswith("app.py 2 'it'\"'\"'s'")
@@ -149,6 +149,9 @@ def test_calls_as_commands() -> None:
         and "{{task}}" in json.loads(filled[6])["instance"]
     )
     compile(filled[2], "program", "exec")
+    assert config.readonly == ()
+    (tmp_path / "pyvenv.cfg").touch()
+    assert Config(type="mini_swe_agent", python=f"{tmp_path}/bin/python").as_command().readonly == (str(tmp_path),)
 
 
 def test_scripts_are_said_in_their_order_even_where_they_repeat() -> None:
@@ -198,18 +201,18 @@ def test_what_is_kept_and_why_the_rest_is_not(renderer: Renderer, tmp_path: Path
 
     file, out = tmp_path / "all.jsonl", tmp_path / "kept.jsonl"
     again = replace(a, id="again", scaffold="hermes")
-    write_jsonl(file, [a, *every.values(), again, b])
+    write_jsonl(file, [a, *every.values(), again, replace(again, id="twice"), b])
     answer = noria("filter", str(file), "--out", str(out), "--max-turns", "100", "--json")
     facts = json.loads(answer.stdout)
-    assert facts["read"] == 11 and facts["kept"] == 2 and facts["dropped"] == dict.fromkeys(every, 1) | {"duplicate": 1}
-    assert facts["scaffolds"] == {"": {"read": 10, "kept": 2}, "hermes": {"read": 1, "kept": 0}}
-    assert rollouts(out) == [a, b]
+    assert facts["read"] == 12 and facts["kept"] == 3 and facts["dropped"] == dict.fromkeys(every, 1) | {"duplicate": 1}
+    assert facts["scaffolds"] == {"": {"read": 10, "kept": 2}, "hermes": {"read": 2, "kept": 1}}
+    assert rollouts(out) == [a, again, b]
     report = Report()
     assert list(kept([a, b], Limits(), report)) == [a, b] and report.as_json()["dropped"] == {}
     assert "exists" in str(noria("filter", str(file), "--out", str(out)).exception)
 
     assert noria("export", str(out), "--out", str(tmp_path / "atif.jsonl")).exit_code == 0
-    assert [line for _, line in read_file(tmp_path / "atif.jsonl")] == [a, b]
+    assert [line for _, line in read_file(tmp_path / "atif.jsonl")] == [a, again, b]
     assert atif.document(again)["agent"]["extra"] == {"scaffold": "hermes"}
     assert atif.of_noria(atif.document(again)) == again and "extra" not in atif.document(a)["agent"]
     table = noria("filter", str(file), "--out", str(tmp_path / "t.jsonl")).stdout

@@ -39,6 +39,7 @@ except ImportError as fault:
     sys.exit({MISSING})
 url, model, task_file, given = sys.argv[1:]
 given = json.loads(given)
+os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "/usr/bin:/bin")
 asked = {{"api_base": url, "api_key": "none"}}
 agent = DefaultAgent(
     LitellmModel(model_name=f"openai/{{model}}", model_kwargs=asked),
@@ -82,7 +83,8 @@ class Config(Checked):
         """The command that runs it."""
         given = {"command_s": self.command_s, "system": self.system, "instance": self.instance}
         words = [_PROGRAM, json.dumps(given)]
-        packages = () if self.python == _OWN else (str(Path(self.python).parent.parent),)
+        home = Path(self.python).parent.parent
+        packages = (str(home),) if (home / "pyvenv.cfg").is_file() else ()
         program, settings = (word.replace("{", "{{").replace("}", "}}") for word in words)
         return command.Config(
             type="command",

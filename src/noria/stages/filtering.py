@@ -120,8 +120,8 @@ def fits_tool(call: Call, known: Mapping[str, frozenset[str]]) -> bool:
 
 
 def _repeated(t: Trajectory, seen: set[bytes]) -> str:
-    """ "duplicate" where the same was said on the same task before, under whatever scaffold."""
-    said = [t.task.world, t.task.id, t.task.prompt, [turn.message for turn in t.turns]]
+    """ "duplicate" where the same was said on the same task before, over the same scaffold."""
+    said = [t.scaffold, t.task.world, t.task.id, t.task.prompt, [turn.message for turn in t.turns]]
     digest = hashlib.sha256(json.dumps(said).encode("utf-8", "surrogatepass")).digest()
     if digest in seen:
         return "duplicate"
