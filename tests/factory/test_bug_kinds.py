@@ -99,8 +99,9 @@ def test_kinds_have_their_shares() -> None:
     assert drawn[10:] == ["a"] * 5
 
 
-def test_sizes_take_turns(tmp_path: Path) -> None:
+def test_kinds_and_sizes_take_turns(tmp_path: Path) -> None:
     drawn = list(candidates(site(tmp_path), 0))[:20]
+    assert sum(each.operator in KINDS for each in drawn) == 2
     sizes = [each.size for each in drawn if each.operator not in KINDS]
     assert sizes[:8].count("one line") <= 5 and sizes[:8].count("2 to 9 lines") >= 3
 

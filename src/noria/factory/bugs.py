@@ -32,7 +32,8 @@ def candidates(
 ) -> Iterator[Candidate]:
     """All candidates in an order of the seed: kinds by their share, sizes by theirs, operators and targets in turn.
 
-    `wanted`: names of operators and kinds, None = all. A target is drawn the sooner, the more complex it is.
+    `wanted`: names of operators and kinds, None = all. A target is drawn the sooner, the more complex it is. Nothing is
+    read before the first is asked for.
 
     Raises:
         UserError: an unknown name.
@@ -43,18 +44,20 @@ def candidates(
         if name not in known:
             raise UserError(f"operators must be of docs/mutations.md: got {name!r} - some are {', '.join(known[:4])}")
     asked = None if wanted is None else [name for name in wanted if name not in KINDS]
-    kinds = {name: share for name, share in KINDS.items() if wanted is None or name in wanted}
     rng = random.Random(f"{seed}/{site.name}/candidates")
     streams: list[tuple[float, Iterator[Candidate]]] = []
+    for name, share in KINDS.items():
+        if wanted is not None and name not in wanted:
+            continue
+        if name == features.OPERATOR:
+            streams.append((share, in_turn({"": list(features.features(site))}, rng)))
+        elif name == history.OPERATOR and site.prepared.reverts:
+            streams.append((share, history.taken_back(site)))
+        elif name == proposed.OPERATOR and proposals is not None:
+            streams.append((share, proposed.written(site, proposals, seed)))
     if asked is None or asked:
-        streams.append((1 - sum(KINDS.values()), _mutations(site, seed, asked, rng)))
-    if features.OPERATOR in kinds:
-        streams.append((kinds[features.OPERATOR], in_turn({"": list(features.features(site))}, rng)))
-    if history.OPERATOR in kinds:
-        streams.append((kinds[history.OPERATOR], history.taken_back(site)))
-    if proposed.OPERATOR in kinds and proposals is not None:
-        streams.append((kinds[proposed.OPERATOR], proposed.written(site, proposals, seed)))
-    return woven(streams)
+        streams.insert(0, (1 - sum(share for share, _ in streams), _mutations(site, seed, asked, rng)))
+    yield from woven(streams)
 
 
 def combinations(proven: Sequence[Candidate], site: Site, seed: int, limit: int) -> list[Candidate]:
