@@ -133,6 +133,8 @@ def _functions(mix: Mix, out: Path, away: list[Path]) -> list[str]:
         return []
     kept = out / "functions.json"
     if not kept.exists():
+        if not away:
+            raise SystemExit("--away must name folders of the functions for evaluation: got none - unpack the sdists")
         kept.write_text(json.dumps(real_functions.functions(away)))
     return list(json.loads(kept.read_text()))
 

@@ -1,4 +1,4 @@
-"""Tasks of real functions from a file, as `noria tasks make functions` writes them: one JSON object per line.
+"""Tasks of real functions from a file, as `noria tasks make microswe` writes them: one JSON object per line.
 
 | key | what it is |
 |---|---|
@@ -66,12 +66,12 @@ def load(path: str) -> Mapping[Split, tuple[Task, ...]]:
         lines = Path(path).read_text("utf-8").rstrip("\n").split("\n")
     except (OSError, ValueError) as fault:
         raise UserError(
-            f"env path must be a file of tasks: got {path!r}, {fault} - make one: see docs/swe.md"
+            f"env path must be a file of tasks: got {path!r}, {fault} - make one: see docs/worlds/microswe.md"
         ) from fault
     if len(lines) > _MAX_ROWS:
         raise UserError(f"env path must hold at most {_MAX_ROWS} tasks: got {path}, {len(lines)} lines - split it")
     if lines == [""]:
-        raise UserError(f"env path must hold a task: got {path}, which is empty - make some: see docs/swe.md")
+        raise UserError(f"env path must hold a task: got {path}, which is empty - see docs/worlds/microswe.md")
     for number, text in enumerate(lines, 1):
         try:
             task = _task(Row.model_validate_json(text))
