@@ -42,3 +42,16 @@ def test_the_nearest_number_of_minibatches_is_proposed_at_once(
     values = {"prompts_per_step": 1, "rollouts_per_prompt": rollouts, "minibatches": minibatches}
     with pytest.raises(UserError, match=f"set minibatches = {best}$"):
         load([recipe], [f"phase.grow.{key}={value}" for key, value in values.items()])
+
+
+@pytest.mark.parametrize("engine", ["embedded", "transformers"])
+@pytest.mark.parametrize("table", ["rollout", "eval"])
+def test_episodes_fit_the_engine_whose_limit_nobody_set(recipe: Path, engine: str, table: str) -> None:
+    """Or every long one would end as a fault of the engine, which is unknown."""
+    type_ = f'student.engine.type="{engine}"'
+    load([recipe], [type_, f"{table}.max_tokens=448"])
+    with pytest.raises(
+        UserError, match=f"{table}.max_tokens must not exceed student.engine.max_tokens: got 449 and 448"
+    ):
+        load([recipe], [type_, f"{table}.max_tokens=449"])
+    load([recipe], [type_, f"{table}.max_tokens=449", "student.engine.max_tokens=449"])

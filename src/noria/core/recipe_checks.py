@@ -97,7 +97,8 @@ def _supervisor(recipe: Recipe) -> list[str]:
 
 
 def _engine(recipe: Recipe) -> list[str]:
-    longest = recipe.student.engine.options.get("max_tokens")
+    engine = recipe.student.engine
+    longest = engine.options.get("max_tokens", _constant(engine, "MAX_TOKENS"))
     found: list[str] = []
     if _says(recipe.student.engine, "SAMPLES_TOKENS", otherwise=True) is False:
         found.append(
@@ -135,6 +136,14 @@ def _says(engine: EngineTable, key: str, otherwise: bool = False) -> bool | None
     except UserError:
         return None  # reported where plug-ins are checked
     return otherwise if said is None else said is True
+
+
+def _constant(engine: EngineTable, key: str) -> object | None:
+    """A constant of the engine's module, None where there is none."""
+    try:
+        return registry.constant(engine.folder, engine.type, key)
+    except UserError:
+        return None
 
 
 def _chatting() -> list[str]:

@@ -37,12 +37,16 @@ from noria.models.traits import ATTENTION, layers_of, probe
 LINEAR = {"linear_attention"}
 
 
+#: The default; read from the source, so that a recipe is held to it before anything is loaded.
+MAX_TOKENS = 448
+
+
 class Config(Checked):
     """Embedded engine: decodes in this process with torch and transformers."""
 
     type: Literal["embedded"] = "embedded"
     slots: int = Field(96, ge=1, description="sequences decoded at once in one process")
-    max_tokens: int = Field(448, ge=16, description="longest sequence, prompt included, in tokens")
+    max_tokens: int = Field(MAX_TOKENS, ge=16, description="longest sequence, prompt included, in tokens")
     prefill_rows: int = Field(24, ge=1, description="sequences of one prefill, and how many must wait for one")
     prefill_steps: int = Field(4, ge=0, description="decoding steps that the first of them waits for company")
     threads: int = Field(1, ge=1, le=1024, description="torch threads of the process")

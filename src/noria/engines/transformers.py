@@ -22,12 +22,16 @@ from noria.engines.embedded import EmbeddedEngine
 from noria.models.load import Dtype, load_model
 
 
+#: The default; read from the source, so that a recipe is held to it before anything is loaded.
+MAX_TOKENS = 448
+
+
 class Config(Checked):
     """Transformers engine: decodes any causal LM in this process with the model's own cache."""
 
     type: Literal["transformers"] = "transformers"
     slots: int = Field(16, ge=1, description="sequences in flight at once in one process")
-    max_tokens: int = Field(448, ge=16, description="longest sequence, prompt included, in tokens")
+    max_tokens: int = Field(MAX_TOKENS, ge=16, description="longest sequence, prompt included, in tokens")
     threads: int = Field(1, ge=1, le=1024, description="torch threads of the process")
     device: str = Field("cpu", description="torch device of the model: cpu, cuda or cuda:N")
     dtype: Dtype = Field("float32", description="of weights and activations; log-probabilities are float32")
