@@ -21,7 +21,6 @@ from noria.engines.embedded import Config as EmbeddedConfig
 from noria.engines.embedded import EmbeddedEngine
 from noria.models.load import Dtype, load_model
 
-
 #: The default; read from the source, so that a recipe is held to it before anything is loaded.
 MAX_TOKENS = 448
 
