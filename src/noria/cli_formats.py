@@ -25,6 +25,9 @@ FORMATS = ("harbor",)
 ROWS = ("swe-bench", "swe-smith")
 
 Format = Annotated[str, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")]
+Written = Annotated[
+    str, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}; for the world swe {', '.join(ROWS)} too.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -78,8 +81,8 @@ def import_tasks(
 
 
 def export_tasks(
-    format_: Format,
-    env: Annotated[str, typer.Option("--env", help="World whose tasks need a shell alone, as microswe.")],
+    format_: Written,
+    env: Annotated[str, typer.Option("--env", help="swe, or a world whose tasks need a shell alone, as microswe.")],
     out: Annotated[Path, typer.Option("--out", help="Folder to write task folders into.")],
     n: Annotated[int, typer.Option("--n", min=1)] = 16,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same tasks.")] = 0,

@@ -22,7 +22,7 @@ SETS = {"code": CODE}
 def masks(
     env: Annotated[str, typer.Option(help="World in which errors are put; see `noria list envs`.")] = "ledger",
     file: Annotated[
-        Path | None, typer.Option(help='Labels of your own instead: JSON lines of {"turns": [[said, seen, label], …]}.')
+        Path | None, typer.Option(help='Labels of your own: JSON lines of {"turns": [\\[said, seen, label], …]}.')
     ] = None,
     rule: Annotated[
         list[str] | None,

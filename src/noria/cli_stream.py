@@ -116,6 +116,8 @@ def make(
 
         make_functions(out, seed, sources, unseen or [], sandbox, as_json)
         return
+    if dedup is not None and not 0 < dedup <= 1:
+        raise UserError(f"--dedup must be above 0 and at most 1: got {dedup:g} - 0.8 is usual")
     if any(given) or workers or unseen or history:
         raise UserError(f"SOURCE and the options of swe must go with swe: got them with {name!r} - leave them out")
     server = server_of(propose, model, key_env)
