@@ -26,7 +26,8 @@ ROWS = ("swe-bench", "swe-smith")
 
 Format = Annotated[str, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")]
 Written = Annotated[
-    str, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}; for the world swe {', '.join(ROWS)} too.")
+    str,
+    typer.Argument(metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}; for the world swe {', '.join(ROWS)} too."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
