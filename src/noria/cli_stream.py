@@ -39,8 +39,17 @@ Sources = Annotated[
     list[str] | None,
     typer.Argument(metavar="[SOURCE]...", help="For swe and microswe: folders, git+URL, pypi:NAME, npm:NAME."),
 ]
+
+
+def _likeness(value: float | None) -> float | None:
+    if value is not None and not 0 < value <= 1:
+        raise UserError(f"--dedup must be above 0 and at most 1: got {value:g} - 0.8 is usual")
+    return value
+
+
 Dedup = Annotated[
-    float | None, typer.Option("--dedup", help="Drop near duplicates: Jaccard likeness from which on, as 0.8.")
+    float | None,
+    typer.Option("--dedup", callback=_likeness, help="Drop near duplicates: Jaccard likeness from which on, as 0.8."),
 ]
 Domains = Annotated[
     int | None, typer.Option("--domains", min=1, max=10_000, help="Make so many domains of WORLD, not tasks.")
@@ -116,8 +125,6 @@ def make(
 
         make_functions(out, seed, sources, unseen or [], sandbox, as_json)
         return
-    if dedup is not None and not 0 < dedup <= 1:
-        raise UserError(f"--dedup must be above 0 and at most 1: got {dedup:g} - 0.8 is usual")
     if any(given) or workers or unseen or history:
         raise UserError(f"SOURCE and the options of swe must go with swe: got them with {name!r} - leave them out")
     server = server_of(propose, model, key_env)

@@ -31,7 +31,7 @@ def test_make_wants_one_world_that_can(noria, tmp_path: Path) -> None:
         ((), "make must be told one world"),
         (("tooluse", "--env", "ledger"), "make must be told one world"),
         (("tooluse", "--domains", "3", "--n", "5"), "--domains must stand alone"),
-        (("ledger", "--dedup", "1.5"), "threshold must be above 0"),
+        (("ledger", "--dedup", "1.5"), "--dedup must be above 0"),
         (("ledger", "--compared", "id"), "--compared must be content or prompt"),
         (("ledger", "--split", "test"), "--split must be train, heldout or unseen"),
     ):
