@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from noria import cli_export, cli_make, cli_worlds
+from noria import cli_export, cli_filter, cli_make, cli_worlds
 from noria.core import registry
 from noria.core.errors import UserError
 from noria.core.protocols import World
@@ -164,17 +164,4 @@ def _asking(stack: ExitStack, propose: str | None, model: str | None, key_env: s
 
 
 def _write(out: Path, samples: Iterator[dict[str, Any]]) -> None:
-    """The file is there when it is whole."""
-    part = out.with_name(f".{out.name}.part")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("w", encoding="utf-8") as file:
-            for sample in samples:
-                file.write(json.dumps(sample, ensure_ascii=False, allow_nan=False) + "\n")
-        part.replace(out)
-    except OSError as fault:
-        raise UserError(
-            f"--out must be a place to write to: got {str(out)!r} ({fault.strerror}) - name another"
-        ) from None
-    finally:
-        part.unlink(missing_ok=True)
+    cli_filter.write_whole(out, (json.dumps(sample, ensure_ascii=False, allow_nan=False) for sample in samples))
