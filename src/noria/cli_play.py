@@ -35,7 +35,10 @@ from noria.tokens.forms import NAMES, canonical
 #: Who is asked has no strategy: this stands for it.
 ASKED = "asked"
 #: What a scripted policy, or one that is asked, may use: the bounds of `noria filter`.
-WIDE = ("rollout.max_turns=300", "rollout.max_tokens=262144", "rollout.max_new_tokens=32768")
+WIDE = (
+    "rollout.max_turns=300", "rollout.max_tokens=262144", "rollout.max_new_tokens=32768",
+    "student.engine.max_tokens=262144",
+)  # fmt: skip
 #: Rollouts between two commits where a model plays many at a time.
 BATCH = 32
 

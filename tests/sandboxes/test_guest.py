@@ -194,7 +194,7 @@ def test_packages_that_know_answers_are_empty(address: tuple[str, int], tmp_path
         print(json.dumps([len(os.listdir(place)) for place in open("asked").read().split()]))
     """
     site = [importlib.util.find_spec(name) for name in ("reasoning_gym", "pydantic")]
-    folders = [source / "noria", *(Path(str(spec.origin)).parent for spec in site if spec is not None)]
+    folders = [source / "noria", *(Path(str(spec.origin)).resolve().parent for spec in site if spec is not None)]
     known = Guests(Limits(memory_mb=128, pids=24, disk_mb=8, output_kb=8), (str(source),))
     try:
         files = {"work/asked": Entry(" ".join(map(str, folders)).encode())}
