@@ -18,9 +18,7 @@ from noria.core.protocols import Sandbox
 from noria.sandboxes import bwrap, process
 
 FILES = {
-    "solution.py": (
-        "def total(items):\n    out = 0\n    for item in items:\n        out += item\n    return out\n"
-    ),
+    "solution.py": ("def total(items):\n    out = 0\n    for item in items:\n        out += item\n    return out\n"),
     "test_solution.py": (
         "from solution import total\n\n\n"
         "def test_empty():\n    assert total([]) == 0\n\n\n"
@@ -83,9 +81,7 @@ def measure(kind: str, repeats: int) -> dict[str, dict[str, float]]:
     empty = sandbox.workspace({})
     rows["run /usr/bin/true (empty)"] = times_ms(lambda: empty.run(["/usr/bin/true"], 5.0), repeats)
     sandbox.close()
-    rows["no sandbox: /usr/bin/true"] = times_ms(
-        lambda: subprocess.run(["/usr/bin/true"], check=True), repeats
-    )
+    rows["no sandbox: /usr/bin/true"] = times_ms(lambda: subprocess.run(["/usr/bin/true"], check=True), repeats)
     rows["no sandbox: python -c pass"] = times_ms(
         lambda: subprocess.run([python, "-S", "-c", "pass"], check=True), repeats
     )

@@ -52,9 +52,7 @@ def show(checks: list[Check], console: Console) -> None:
     """Print the checks as a table."""
     table = Table("check", "", "found", "fix")
     for check in checks:
-        table.add_row(
-            check.name, Text(check.status, STYLE[check.status]), Text(check.detail), Text(check.fix)
-        )
+        table.add_row(check.name, Text(check.status, STYLE[check.status]), Text(check.detail), Text(check.fix))
     console.print(table)
 
 
@@ -154,7 +152,5 @@ def _sandbox() -> Check:
 def _model(folder: Path) -> Check:
     weights = folder / "model.safetensors"
     if not weights.is_file():
-        return Check(
-            "builtin:tiny", "fail", f"{weights.name} is missing", "reinstall, or run scripts/build_tiny.py"
-        )
+        return Check("builtin:tiny", "fail", f"{weights.name} is missing", "reinstall, or run scripts/build_tiny.py")
     return Check("builtin:tiny", "ok", f"{weights.stat().st_size / 1e6:.1f} MB")

@@ -102,9 +102,7 @@ def test_a_wrong_key_ends_with_2_and_one_message(noria, recipe: Path, command: s
         (["tasks", "make", "--env", "ledger", "--out", "no/such/file"], ["--out", "'no/such'"]),
     ],
 )
-def test_wrong_input_ends_with_2_and_names_the_fix(
-    noria, recipe: Path, arguments: list[str], words: list[str]
-) -> None:
+def test_wrong_input_ends_with_2_and_names_the_fix(noria, recipe: Path, arguments: list[str], words: list[str]) -> None:
     result = noria(*arguments)
     assert result.code == 2 and "Traceback" not in result.err
     for word in words:
@@ -113,8 +111,7 @@ def test_wrong_input_ends_with_2_and_names_the_fix(
 
 def test_a_strategy_that_a_world_lacks_is_named(noria, recipe: Path) -> None:
     recipe.write_text(
-        'name = "small"\nenv.ledger.type = "ledger"\n'
-        'teachers.a = { type = "scripted", strategy = "carefull" }\n'
+        'name = "small"\nenv.ledger.type = "ledger"\nteachers.a = { type = "scripted", strategy = "carefull" }\n'
     )
     result = noria("check", str(recipe))
     assert result.code == 2
@@ -148,9 +145,7 @@ def test_only_the_heavy_commands_need_torch(recipe: Path) -> None:
         "exit 0", "exit 0", "exit 0", "exit 2",
     ], done.stderr  # fmt: skip
     assert "'torch', which is missing" in done.stderr
-    assert [path.name for path in run.path.parent.iterdir()] == [
-        run.name
-    ]  # no folder that nothing would fill
+    assert [path.name for path in run.path.parent.iterdir()] == [run.name]  # no folder that nothing would fill
 
 
 def test_list_shows_name_and_docstring(noria) -> None:

@@ -10,9 +10,7 @@ from noria.core.errors import PolicyError
 from noria.tokens.calls import Call, Parsed, parse, render_call
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True)
-keys = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True).filter(
-    lambda key: key not in ("name", "think")
-)
+keys = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True).filter(lambda key: key not in ("name", "think"))
 values = st.text(st.characters(exclude_categories=["Cs"]), max_size=24)
 fragments = st.sampled_from(
     [

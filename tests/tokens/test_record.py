@@ -11,9 +11,7 @@ from noria.tokens.record import RecordBuilder, authored, edited
 from noria.tokens.renderer import Piece
 
 ROLES = ("think", "tool_name", "tool_args", "answer")
-steps = st.lists(
-    st.tuples(st.sampled_from(["rendered", "sampled", "written"]), st.integers(0, 5)), max_size=12
-)
+steps = st.lists(st.tuples(st.sampled_from(["rendered", "sampled", "written"]), st.integers(0, 5)), max_size=12)
 
 
 def build(plan: list[tuple[str, int]]) -> tuple[TokenRecord, list[tuple[str, int, int]]]:
@@ -60,9 +58,7 @@ def test_a_prefix_is_input_alone(plan: list[tuple[str, int]], cut: int) -> None:
     builder = RecordBuilder()
     builder.prefix(record, cut)
     head = builder.freeze()
-    assert (
-        head.ids == record.ids[:cut] and head.roles == record.roles[:cut] and head.turns == record.turns[:cut]
-    )
+    assert head.ids == record.ids[:cut] and head.roles == record.roles[:cut] and head.turns == record.turns[:cut]
     assert not any(head.mask) and set(head.logp_mu) <= {0.0} and set(head.versions) <= {-1}
     for t in range(cut):
         assert head.sources[t] == ("expert" if record.mask[t] else record.sources[t])

@@ -101,9 +101,7 @@ def test_roles_of_an_unfinished_thought(renderer: Renderer) -> None:
     assert set(renderer.roles(ids)) == {"think"}
 
 
-@pytest.mark.parametrize(
-    "world", [ledger.build(ledger.Config(), None), arithmetic.build(arithmetic.Config(), None)]
-)
+@pytest.mark.parametrize("world", [ledger.build(ledger.Config(), None), arithmetic.build(arithmetic.Config(), None)])
 def test_roles_of_real_messages_agree_with_the_parser(renderer: Renderer, world) -> None:
     for task in world.tasks("train", 12, 3):
         for said in world.reference(task):
@@ -111,9 +109,7 @@ def test_roles_of_real_messages_agree_with_the_parser(renderer: Renderer, world)
             think = found.get("think", "")
             assert think.removeprefix("<think>").removesuffix("</think>").strip() == parsed.think
             assert found["answer"].removesuffix(END).strip() == parsed.answer
-            assert found.get("tool_name", "") == "".join(
-                f'<call name="{call.name}">' for call in parsed.calls
-            )
+            assert found.get("tool_name", "") == "".join(f'<call name="{call.name}">' for call in parsed.calls)
 
 
 def test_the_end_of_turn_is_not_part_of_the_text(renderer: Renderer) -> None:

@@ -82,12 +82,8 @@ class Maker:
             ids += [*said, *seen]
             mask += [1] * len(said) + [0] * len(seen)
         n = len(ids)
-        record = TokenRecord(
-            tuple(ids), ("glue",) * n, (0,) * n, ("student",) * n, tuple(mask), (0.0,) * n, (0,) * n
-        )
-        outcome = Outcome(
-            reward, reason="" if reward else "test 2 of 3 fails" + (HOSTILE if self.hostile else "")
-        )
+        record = TokenRecord(tuple(ids), ("glue",) * n, (0,) * n, ("student",) * n, tuple(mask), (0.0,) * n, (0,) * n)
+        outcome = Outcome(reward, reason="" if reward else "test 2 of 3 fails" + (HOSTILE if self.hostile else ""))
         return Trajectory(f"{task.id}/{name}", task, "student", tuple(turns), record, outcome)
 
     def pair(self, world: str, i: int) -> Pair:
@@ -106,9 +102,7 @@ class Maker:
             )
             right = [view, (edit, "ok"), (render_call("test"), "3 passed"), (render_call("submit"), "")]
             wrong = [view, (render_call("submit"), "")]
-        return Pair(
-            task, self.trajectory(task, "careful/0", right, 1.0), self.trajectory(task, "weak/0", wrong, 0.0)
-        )
+        return Pair(task, self.trajectory(task, "careful/0", right, 1.0), self.trajectory(task, "weak/0", wrong, 0.0))
 
     def marks(self, pair: Pair) -> tuple[KeyAction, ...]:
         """A mark on the wrong last turn, and one inside the right first turn of a one-turn pair."""
@@ -119,9 +113,7 @@ class Maker:
             (pair.right, 1 - one, (2, 7)),
         ):
             span = t.turns[turn]
-            begin, end = (
-                (span.token_start + 3, span.token_start + 8) if one else (span.token_start, span.token_end)
-            )
+            begin, end = (span.token_start + 3, span.token_start + 8) if one else (span.token_start, span.token_end)
             out.append(
                 KeyAction(
                     t.id,
@@ -244,9 +236,7 @@ class Maker:
         labels = ("weak", "sft", "expert-repair", "expert-ledger", "merged", "final")
         names = [f"round-{number}/evaluate-{label}" for label in labels]
         with self.run.artifact(f"round-{number}/evaluate", inputs=names) as work:
-            scores = [
-                s for name in names for s in json.loads((self.run.folder(name) / "scores.json").read_text())
-            ]
+            scores = [s for name in names for s in json.loads((self.run.folder(name) / "scores.json").read_text())]
             (work.path / "scores.json").write_text(json.dumps(scores))
 
     def gate(self, number: int) -> None:

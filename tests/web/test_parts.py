@@ -26,9 +26,7 @@ def test_a_message_is_taken_apart_in_order() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "message", ["<think>never closed", '<call name="view"><a>1', "</call>", "<think></think>", ""]
-)
+@pytest.mark.parametrize("message", ["<think>never closed", '<call name="view"><a>1', "</call>", "<think></think>", ""])
 def test_malformed_messages_lose_no_text(message: str) -> None:
     said = "".join(text for part in split_message(message) for text, _ in part.runs)
     assert said == message.removeprefix("<think>").removesuffix("</think>")

@@ -21,9 +21,7 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
         UserError: k > n (more rollouts asked about than were made), or counts that cannot be.
     """
     if not 1 <= k <= n:
-        raise UserError(
-            f"k must be between 1 and n: got k = {k}, n = {n} - sample at least k rollouts per task"
-        )
+        raise UserError(f"k must be between 1 and n: got k = {k}, n = {n} - sample at least k rollouts per task")
     if not 0 <= correct <= n:
         raise UserError(f"correct must be between 0 and n: got {correct}, n = {n} - count rollouts, not rows")
     return 1.0 - comb(n - correct, k) / comb(n, k)
@@ -49,9 +47,7 @@ def mean_pass_at_k(tasks: Sequence[Sequence[bool | None]], k: int) -> PassAtK:
     """
     if not tasks or max(len(task) for task in tasks) < k:
         most = max((len(task) for task in tasks), default=0)
-        raise UserError(
-            f"k must be at most the rollouts per task: got k = {k}, n = {most} - lower k or sample more"
-        )
+        raise UserError(f"k must be at most the rollouts per task: got k = {k}, n = {most} - lower k or sample more")
     known = [[outcome for outcome in task if outcome is not None] for task in tasks]
     scored = [pass_at_k(len(task), sum(task), k) for task in known if len(task) >= k]
     return PassAtK(
@@ -85,9 +81,7 @@ def wilson(correct: int, n: int, confidence: float = 0.95) -> Interval:
     p = correct / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return (0.0 if correct == 0 else max(0.0, centre - half)), (
-        1.0 if correct == n else min(1.0, centre + half)
-    )
+    return (0.0 if correct == 0 else max(0.0, centre - half)), (1.0 if correct == n else min(1.0, centre + half))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +176,9 @@ def paired_bootstrap(
     """
     difference = np.asarray(new, dtype=np.float64) - np.asarray(old, dtype=np.float64)
     if not len(difference):
-        raise UserError(
-            "paired scores must not be empty: got 0 tasks - evaluate at least one task under both models"
-        )
+        raise UserError("paired scores must not be empty: got 0 tasks - evaluate at least one task under both models")
     rng = np.random.default_rng(seed)
-    means = np.array(
-        [difference[rng.integers(0, len(difference), len(difference))].mean() for _ in range(samples)]
-    )
+    means = np.array([difference[rng.integers(0, len(difference), len(difference))].mean() for _ in range(samples)])
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)

@@ -106,9 +106,7 @@ class Calls(ByBlank):
         except PolicyError as fault:
             return outcome(False, str(fault)[:200], {"calls": 0.0})
         said = results(report, len(spec.calls))
-        right = [
-            text == _shown.show(literal(each.wanted)) for text, each in zip(said, spec.calls, strict=True)
-        ]
+        right = [text == _shown.show(literal(each.wanted)) for text, each in zip(said, spec.calls, strict=True)]
         share = sum(right) / len(right)
         reason = "" if share == 1 else f"{right.count(False)} of {len(right)} calls are wrong"
         return Outcome(share if config.reward == "share" else float(share == 1), {"calls": share}, reason)

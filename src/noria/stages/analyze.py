@@ -58,9 +58,7 @@ def run(ctx: Context) -> None:
         proposals = propose.proposals(ctx, pairs) if asks else {}
         ctx.use(ctx.weak, ctx.recipe.rollout.temperature)
         plans = {
-            t.id: points(ctx, t, pair, reasons(proposals, pair, t))
-            for pair in pairs
-            for t in (pair.wrong, pair.right)
+            t.id: points(ctx, t, pair, reasons(proposals, pair, t)) for pair in pairs for t in (pair.wrong, pair.right)
         }
         jobs = [job for pair in pairs for t in (pair.wrong, pair.right) for job in _jobs(ctx, t, plans[t.id])]
         values = tally(ctx.roll(jobs, work))
@@ -95,17 +93,13 @@ def choose(pairs: Sequence[Pair], per_world: int) -> list[Pair]:
     return out
 
 
-def reasons(
-    proposals: Mapping[str, propose.Proposal], pair: Pair, trajectory: Trajectory
-) -> Mapping[int, str] | None:
+def reasons(proposals: Mapping[str, propose.Proposal], pair: Pair, trajectory: Trajectory) -> Mapping[int, str] | None:
     """The model's reason by proposed turn, most decisive first; None where no model was asked."""
     proposal = proposals.get(pair.task.id)
     return None if proposal is None else proposal.reasons("right" if trajectory is pair.right else "wrong")
 
 
-def points(
-    ctx: Context, trajectory: Trajectory, pair: Pair, proposed: Mapping[int, str] | None = None
-) -> list[Point]:
+def points(ctx: Context, trajectory: Trajectory, pair: Pair, proposed: Mapping[int, str] | None = None) -> list[Point]:
     """Where to fork: before each turn, and inside the turn of a one-turn trajectory.
 
     With `proposed` only just before and just after these turns. As many points as the budget pays for, those
@@ -254,9 +248,7 @@ def mark(
         if following > point.turn + 1 or (proposed is not None and point.turn not in proposed):
             continue
         before = values[(trajectory.id, point.token)]
-        after = (
-            Value(tried * trajectory.solved, tried) if last else values[(trajectory.id, plan[i + 1].token)]
-        )
+        after = Value(tried * trajectory.solved, tried) if last else values[(trajectory.id, plan[i + 1].token)]
         if not before.tried or not after.tried:
             continue  # nothing is known there, which is not a rate of 0
         turn = trajectory.turns[point.turn]

@@ -136,9 +136,7 @@ def flowchart_svg(pair: Pair, analysis: object) -> str:
     ]
     for a, b in graph.edges:
         (x0, y0), (x1, y1) = place[a], place[b]
-        out.append(
-            f'<path d="M{x0 + _WIDE / 2} {y0 + _HIGH} L{x1 + _WIDE / 2} {y1}" stroke="#94a3b8" fill="none"/>'
-        )
+        out.append(f'<path d="M{x0 + _WIDE / 2} {y0 + _HIGH} L{x1 + _WIDE / 2} {y1}" stroke="#94a3b8" fill="none"/>')
     for node in graph.nodes:
         x, y = place[node.name]
         fill = {0: "#f1f5f9", 1: "#dcfce7", 2: "#fee2e2"}[node.column]

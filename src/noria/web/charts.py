@@ -145,9 +145,7 @@ def lines(label: str, series: Sequence[tuple[int, str, Sequence[tuple[float, flo
     return _svg(width, height, label, out)
 
 
-def bars(
-    label: str, rows: Sequence[Bar], end: float | None = None, name_width: int = 164, width: int = 400
-) -> Markup:
+def bars(label: str, rows: Sequence[Bar], end: float | None = None, name_width: int = 164, width: int = 400) -> Markup:
     """Horizontal bars with their value as text, and whiskers where a bar has an interval."""
     row, right = 22, 72
     top = end or max((bar.high or bar.value for bar in rows), default=1.0) or 1.0

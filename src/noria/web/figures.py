@@ -79,9 +79,7 @@ def score_tables(data: RunData) -> list[dict[str, Any]]:
             mine = [score for score in part.scores if score["split"] == split]
             for model in dict.fromkeys(_family(score) for score in mine):
                 by_world = {score["world"]: score for score in mine if _family(score) == model}
-                rows.append(
-                    {"round": part.number, "model": model, "cells": [by_world.get(w) for w in data.worlds]}
-                )
+                rows.append({"round": part.number, "model": model, "cells": [by_world.get(w) for w in data.worlds]})
         if rows:
             out.append({"split": split, "rows": rows})
     return out
@@ -105,9 +103,7 @@ def score_charts(data: RunData) -> list[dict[str, Any]]:
                 continue
             places = _places([s for scores in mine.values() for s in scores])
             rates = [(f"round {r}", [_rate(s) for s in scores]) for r, scores in mine.items()]
-            lengths = [
-                (f"round {r}", [_length(s) for s in scores if s["correct"]]) for r, scores in mine.items()
-            ]
+            lengths = [(f"round {r}", [_length(s) for s in scores if s["correct"]]) for r, scores in mine.items()]
             where = f"{world}, {split} tasks"
             out.append(
                 {
@@ -156,9 +152,7 @@ def gains(data: RunData) -> list[dict[str, Any]]:
             f"Gain in points of the candidate over the weak model, round {part.number}",
             [(name, row["gain"], *row["ci"], _direction(row)) for name, row in rows],
         )
-        out.append(
-            {"round": part.number, "rows": rows, "chart": chart, "unpaired": evidence.get("unpaired", 0)}
-        )
+        out.append({"round": part.number, "rows": rows, "chart": chart, "unpaired": evidence.get("unpaired", 0)})
     return out
 
 
@@ -178,9 +172,7 @@ def curve_charts(data: RunData) -> list[dict[str, Any]]:
                 (names.index(which) if which in names else len(names), which, points)
                 for which, points in panel.lines.items()
             ]
-            drawn.append(
-                {"title": panel.title, "chart": charts.lines(f"{panel.title} by step, {phase}", series)}
-            )
+            drawn.append({"title": panel.title, "chart": charts.lines(f"{panel.title} by step, {phase}", series)})
         out.append({"phase": phase, "panels": drawn})
     return out
 
@@ -235,8 +227,7 @@ def _left(part: RoundData) -> Markup | None:
         return None
     rows = [Bar("kept", kept, str(kept), colour="better")]
     rows += [
-        Bar(reason.replace("_", " "), n, str(n))
-        for reason, n in sorted(part.left.items(), key=lambda item: -item[1])
+        Bar(reason.replace("_", " "), n, str(n)) for reason, n in sorted(part.left.items(), key=lambda item: -item[1])
     ]
     return charts.bars(f"What curating kept and dropped, round {part.number}", rows, width=480)
 

@@ -187,9 +187,7 @@ def _turn(
     )
 
 
-def char_span(
-    turn: Turn, mark: KeyAction, ids: Sequence[int], decode: Decode | None
-) -> tuple[int, int] | None:
+def char_span(turn: Turn, mark: KeyAction, ids: Sequence[int], decode: Decode | None) -> tuple[int, int] | None:
     """Characters of the turn's message that the mark covers; None if that is all of it, or can't be told."""
     if decode is None or (mark.token_start <= turn.token_start and mark.token_end >= turn.token_end):
         return None
@@ -231,9 +229,7 @@ def _call(message: str, start: int, end: int, spans: Sequence[tuple[int, int, in
     return Part("call", call.name, ((_cut(text), number),))
 
 
-def _runs(
-    message: str, start: int, end: int, spans: Sequence[tuple[int, int, int]]
-) -> tuple[tuple[str, int], ...]:
+def _runs(message: str, start: int, end: int, spans: Sequence[tuple[int, int, int]]) -> tuple[tuple[str, int], ...]:
     out, at = [], start
     for a, b, number in spans:
         a, b = max(a, at), min(b, end)
