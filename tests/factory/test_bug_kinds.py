@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +16,7 @@ from noria.cli import app
 from noria.core.code import apply
 from noria.core.errors import EngineError
 from noria.core.types import Message
+from noria.engines.scripted import ScriptedServer
 from noria.envs.swe.records import Dataset, Repo
 from noria.factory.bugs import KINDS, candidates
 from noria.factory.candidate import Site, woven
@@ -148,44 +147,24 @@ def test_a_server_that_fails_is_asked_again_some_times_and_answers_are_kept(tmp_
     assert len(lines) == len({line["key"] for line in lines}) == again.counts["an answer without a code block"]
 
 
-class Server(BaseHTTPRequestHandler):
-    """Answers with the function that it is shown, with another sign."""
-
-    asked: list[str]
-
-    def do_POST(self) -> None:
-        question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"][-1]["content"]
-        Server.asked.append(question)
-        code = question.split("```")[1].replace(" * height", " - height").replace("+=", "-=").replace("<= 0", "<= 2")
-        message = {"role": "assistant", "content": f"Here:\n```python{code}```"}
-        body = {"choices": [{"index": 0, "message": message}]}
-        data = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Silence."""
+def another_sign(request: Mapping[str, Any]) -> str:
+    """The function that a request shows, with another sign."""
+    code = str(request["messages"][-1]["content"]).split("```")[1]
+    code = code.replace(" * height", " - height").replace("+=", "-=").replace("<= 0", "<= 2")
+    return f"Here:\n```python{code}```"
 
 
 @pytest.fixture
-def url() -> Iterator[str]:
-    Server.asked = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-    server.shutdown()
-    server.server_close()
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer(another_sign) as running:
+        yield running
 
 
-def test_all_kinds_go_through_the_same_proof(tmp_path: Path, url: str) -> None:
+def test_all_kinds_go_through_the_same_proof(tmp_path: Path, server: ScriptedServer) -> None:
     ids = past(tmp_path / "repo")
     kinds = [word for kind in KINDS for word in ("--operators", kind)]
     words = ["tasks", "make", "swe", str(tmp_path / "repo"), "--out", str(tmp_path / "out"), "--n", "6",
-             "--workers", "1", "--history", "5", "--propose", url, "--model", "m", "--json", *kinds]  # fmt: skip
+             "--workers", "1", "--history", "5", "--propose", server.url, "--model", "m", "--json", *kinds]  # fmt: skip
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     report = json.loads(done.output)
@@ -195,9 +174,9 @@ def test_all_kinds_go_through_the_same_proof(tmp_path: Path, url: str) -> None:
     assert {task.facts["commit"] for task in by_kind["commit_reverted"]} == {ids[1], ids[2]}
     assert all(task.style == "feature" and "lacks a feature" in task.statement for task in by_kind["feature_removed"])
     assert by_kind["feature_removed"] and by_kind["model_written"]
-    asked = len(Server.asked)
+    asked = len(server.requests)
     again = CliRunner().invoke(app, words)
-    assert again.exit_code == 0 and len(Server.asked) == asked
+    assert again.exit_code == 0 and len(server.requests) == asked
     assert set(Dataset(tmp_path / "out").tasks) == set(tasks)
 
 
