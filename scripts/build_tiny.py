@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,21 @@ def build_tokenizer(corpus: Path, out: Path, mix: Mix) -> None:
     print(f"vocabulary {len(fast)}, of it {len(tags)} tags")
 
 
+def _raised(out: Path, name: str) -> Path:
+    """The folder of a mix's model beside this one's."""
+    folder = out.parent / name
+    if not (folder / "model.safetensors").exists():
+        raise SystemExit(f"the mix goes on from the model of {name}: got none at {folder} - make base MIX={name} first")
+    return folder
+
+
+def take_tokenizer(out: Path, base: str) -> None:
+    """The tokenizer of the mix that this one goes on from, as it is."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(_raised(out, base) / name, out / name)
+
+
 def encode(data: list[dict[str, Any]], renderer: Renderer, context: float) -> list[tuple[np.ndarray, np.ndarray]]:
     """Token ids and loss weights of every transcript."""
     from noria.core.types import Task, Tool
@@ -96,7 +112,7 @@ def encode(data: list[dict[str, Any]], renderer: Renderer, context: float) -> li
         for i, (message, seen) in enumerate(row["turns"]):
             said = renderer.message(message)
             ids += said
-            weight += [1.0] * len(said)
+            weight += [row["weights"][i] if "weights" in row else 1.0] * len(said)
             if i + 1 < len(row["turns"]):
                 piece = renderer.observation(seen).ids
                 ids += piece
@@ -234,10 +250,12 @@ def train(rank: int, corpus: Path, out: Path, mix: Mix, steps: int, workers: int
         torch.optim.AdamW(others, lr=LR_REST, betas=(0.9, 0.98), weight_decay=0.0),
     ]
     first, saved = restore(corpus / "train.pt", model, optimisers), time.time()
+    if not first and mix.base:
+        model.load_state_dict(type(model).from_pretrained(_raised(out, mix.base), dtype=torch.float32).state_dict())
     began, mean, seen = time.time(), 0.0, 0
     for step in range(first, steps):
         for optimiser, lr in zip(optimisers, (LR_MATRIX, LR_REST), strict=True):
-            optimiser.param_groups[0]["lr"] = lr * learning_rate(step, steps)
+            optimiser.param_groups[0]["lr"] = lr * mix.rate * learning_rate(step, steps)
         total = sum(float(data[i][1][1:].sum()) for i in episodes[step])
         seen += sum(len(data[i][0]) for i in episodes[step])
         loss = torch.tensor(gradients(model, episodes[step][rank::workers], data, total))
@@ -288,7 +306,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="single-thread training processes")
     args = parser.parse_args()
     mix = MIXES[args.mix]
-    if args.what == "tokenizer":
+    if args.what == "tokenizer" and mix.base:
+        take_tokenizer(args.out, mix.base)
+    elif args.what == "tokenizer":
         build_tokenizer(args.corpus, args.out, mix)
     else:
         encoded(args.corpus, Renderer.load(args.out), mix.context)  # once, before the workers look for it

@@ -8,6 +8,21 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
+class Forms:
+    """Shares of the forms of transcripts over real functions; the rest mends one bug in the right way.
+
+    copied   lines written anew as they are
+    several  from two to `most` bugs at once
+    wrong    one bug, and a habit that does not mend it for sure
+    """
+
+    copied: float = 0.2
+    several: float = 0.35
+    wrong: float = 0.0
+    most: int = 4
+
+
+@dataclass(frozen=True, slots=True)
 class Mix:
     """One model's upbringing.
 
@@ -23,6 +38,11 @@ class Mix:
     context     weight in the loss of a token that the model reads and does not write
     per_step    episodes of a training step
     shape       of the model, where it differs from the others' (`build_tiny.py`)
+    forms       of the transcripts over real functions (`real_functions.py`)
+    base        another mix whose tokenizer and trained model this one goes on with
+    habits      world -> habit -> weight, in place of the world's own
+    turns       at most in an episode
+    rate        factor on the learning rates
     """
 
     options: Mapping[str, Mapping[str, Any]]
@@ -38,6 +58,11 @@ class Mix:
     context: float = 0.1
     per_step: int = 48
     shape: Mapping[str, int] = field(default_factory=dict)
+    forms: Forms = field(default_factory=Forms)
+    base: str | None = None
+    habits: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    turns: int = 12
+    rate: float = 1.0
 
     @property
     def worlds(self) -> tuple[str, ...]:
@@ -107,5 +132,28 @@ MIXES = {
         per_step=24,
         shape={"hidden_size": 192, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2,
                "intermediate_size": 384},
+    ),
+    # Not shipped: what `code` becomes when it is taught to try, test and take back, and to do so now and then only.
+    "code-agent": Mix(
+        options={},
+        shares={"microswe": 1.0},
+        decisive={"microswe": ("test", "submit")},
+        partly={"microswe": {"edit": ("careful", "direct", "thorough", "recover", "hasty", "stubborn", "fiddle")}},
+        vocabulary=1536,
+        steps=1500,
+        episodes=48_000,
+        functions=0.7,
+        context=0.2,
+        per_step=24,
+        shape={"hidden_size": 192, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2,
+               "intermediate_size": 384},
+        forms=Forms(copied=0.05, several=0.45, wrong=0.2, most=6),
+        base="code",
+        habits={"microswe": {
+            "careful": 0.04, "direct": 0.04, "thorough": 0.04, "recover": 0.10, "search": 0.24, "hasty": 0.10,
+            "stubborn": 0.12, "guess": 0.06, "fiddle": 0.06, "giveup": 0.12, "quit": 0.08,
+        }},
+        turns=24,
+        rate=0.5,
     ),
 }  # fmt: skip

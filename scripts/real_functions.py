@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from mixes import Forms
+
 from noria.envs.microswe.edits import Edit, repair
 from noria.envs.microswe.plain import plain
 from noria.envs.microswe.tasks import APP, SYSTEM, TOOLS
@@ -26,8 +28,7 @@ from noria.tokens.calls import render_call
 PACKAGES = ("mpmath", "networkx", "sympy")
 _TESTS = frozenset(("test", "tests", "idle_test", "testing", "site-packages", "lib2to3"))
 MOST_TEXT, LONGEST_EDIT, MUTANTS = 520, 100, 16
-#: Shares of the forms: lines written anew, several bugs, one bug (the rest).
-COPIED, SEVERAL = 0.2, 0.35
+DEFAULT = Forms()
 VIEW, TEST, SUBMIT = render_call("view"), render_call("test"), render_call("submit")
 
 
@@ -90,7 +91,7 @@ def _standing(source: str) -> Iterator[str]:
                 yield text
 
 
-def rows(texts: Sequence[str], count: int, rng: random.Random) -> Iterator[dict[str, Any]]:
+def rows(texts: Sequence[str], count: int, rng: random.Random, forms: Forms = DEFAULT) -> Iterator[dict[str, Any]]:
     """`count` transcripts over these functions in the form of `tiny_corpus`: methods once a pass, others oftener."""
     made, order = 0, [text for text in texts for _ in range(_often(text))]
     usable: dict[str, list[tuple[str, int]]] = {}
@@ -99,7 +100,7 @@ def rows(texts: Sequence[str], count: int, rng: random.Random) -> Iterator[dict[
         for text in order:
             if text not in usable:
                 usable[text] = _bugs(text)
-            row = _transcript(text, usable[text], rng)
+            row = _transcript(text, usable[text], rng, forms)
             if row is None:
                 continue
             yield row
@@ -127,10 +128,10 @@ def _fits(new: str) -> bool:
     return 0 < len(new) <= LONGEST_EDIT and new.isascii() and new.isprintable()
 
 
-def _transcript(text: str, bugs: list[tuple[str, int]], rng: random.Random) -> dict[str, Any] | None:
+def _transcript(text: str, bugs: list[tuple[str, int]], rng: random.Random, forms: Forms) -> dict[str, Any] | None:
     name, lines = ast.parse(text).body[0].name, text.rstrip("\n").split("\n")  # type: ignore[attr-defined]
     form = rng.random()
-    if form < COPIED:
+    if form < forms.copied:
         numbers = [n for n, line in enumerate(lines, 1) if _fits(line.strip())]
         chosen = rng.sample(numbers, min(len(numbers), rng.randint(2, 4)))
         asked = f"Write lines {', '.join(map(str, chosen))} of {APP} anew as they are."
@@ -138,19 +139,43 @@ def _transcript(text: str, bugs: list[tuple[str, int]], rng: random.Random) -> d
         return _row(text, asked, [said, SUBMIT], rng)
     if not bugs:
         return None
-    if form < COPIED + SEVERAL:
-        by_line: dict[int, str] = {}
-        for broken, line in rng.sample(bugs, len(bugs)):
-            by_line.setdefault(line, broken.split("\n")[line - 1])
-        chosen = sorted(rng.sample(sorted(by_line), min(len(by_line), rng.randint(2, 4))))
-        if len(chosen) < 2:
-            return None
-        app = [by_line[n] if n in chosen else line for n, line in enumerate(lines, 1)]
-        said = "".join(_say(Edit(n, lines[n - 1].strip())) for n in chosen)
-        return _row("\n".join(app) + "\n", f"Fix {len(chosen)} bugs of {name} in {APP}.", [said, TEST, SUBMIT], rng)
+    if form < forms.copied + forms.several:
+        return _several(name, lines, bugs, rng, forms.most)
     broken, line = rng.choice(bugs)
-    said = _say(Edit(line, lines[line - 1].strip()))
-    return _row(broken, f"Fix {name} in {APP}.", [said, TEST, SUBMIT], rng)
+    right = _say(Edit(line, lines[line - 1].strip()))
+    if form < forms.copied + forms.several + forms.wrong:
+        return _wrong(broken, f"Fix {name} in {APP}.", right, bugs, rng)
+    return _row(broken, f"Fix {name} in {APP}.", [right, TEST, SUBMIT], rng)
+
+
+def _several(
+    name: str, lines: list[str], bugs: list[tuple[str, int]], rng: random.Random, most: int
+) -> dict[str, Any] | None:
+    by_line: dict[int, str] = {}
+    for broken, line in rng.sample(bugs, len(bugs)):
+        by_line.setdefault(line, broken.split("\n")[line - 1])
+    chosen = sorted(rng.sample(sorted(by_line), min(len(by_line), rng.randint(2, most))))
+    if len(chosen) < 2:
+        return None
+    app = [by_line[n] if n in chosen else line for n, line in enumerate(lines, 1)]
+    said = "".join(_say(Edit(n, lines[n - 1].strip())) for n in chosen)
+    return _row("\n".join(app) + "\n", f"Fix {len(chosen)} bugs of {name} in {APP}.", [said, TEST, SUBMIT], rng)
+
+
+def _wrong(
+    broken: str, prompt: str, right: str, bugs: list[tuple[str, int]], rng: random.Random
+) -> dict[str, Any] | None:
+    """One of the repair world's wrong habits that needs no result of a test; an edit of another bug is wrong here."""
+    habit = rng.choice(("hasty", "giveup", "quit"))
+    said = [SUBMIT]
+    if habit == "hasty":
+        other, line = rng.choice(bugs)
+        slip = _say(Edit(line, other.split("\n")[line - 1].strip()))
+        said = [right if rng.random() < 0.5 else slip, SUBMIT]
+    row = _row(broken, prompt, said, rng) | {"strategy": habit, "right": False, "solved": said[0] == right}
+    if habit == "quit":
+        row["turns"] = row["turns"][1:]
+    return row
 
 
 def _say(edit: Edit) -> str:

@@ -25,10 +25,12 @@ import real_functions
 from mixes import MIXES, Mix
 
 from noria.core.registry import resolve
-from noria.core.types import Message
+from noria.core.types import Message, Task
+from noria.envs.microswe.mistakes import WRONG_EDIT, mistakes
 
 FITTING, IDLE, PART, THOUGHT = 0.35, 0.15, 0.08, 0.5
-MAX_TURNS = 12
+#: Weight in the loss of a guess that is taken back: it is there to be seen.
+GUESS = 0.2
 
 
 def open_worlds(mix: Mix) -> dict[str, Any]:
@@ -57,11 +59,12 @@ def transcripts(mix: Mix, episodes: int, seed: int, worlds: dict[str, Any]) -> I
 
 def _transcript(mix: Mix, worlds: dict[str, Any], name: str, task: Any, rng: random.Random) -> dict[str, Any]:
     world = worlds[name]
-    strategies, weights = list(world.strategies), list(world.strategies.values())
+    weighted = mix.habits.get(name, world.strategies)
+    strategies, weights = list(weighted), list(weighted.values())
     strategy, hint, draw = rng.choices(strategies, weights)[0], "", rng.random()
     if draw < FITTING:
         right = [s for s in strategies if world.advice_for(s)]
-        strategy = rng.choices(right, [world.strategies[s] for s in right])[0]
+        strategy = rng.choices(right, [weighted[s] for s in right])[0]
         hint = rng.choice(world.advice[_decisive_kind(mix, world, name, task, strategy, rng)])
     elif draw < FITTING + IDLE:
         other = rng.choice(mix.worlds)
@@ -71,12 +74,12 @@ def _transcript(mix: Mix, worlds: dict[str, Any], name: str, task: Any, rng: ran
         hint = rng.choice(worlds[other].advice[rng.choice(sorted(idle))])
     elif draw < FITTING + IDLE + PART and name in mix.partly:
         kind, obeying = rng.choice(list(mix.partly[name].items()))
-        strategy = rng.choices(obeying, [world.strategies[s] for s in obeying])[0]
+        strategy = rng.choices(obeying, [weighted[s] for s in obeying])[0]
         hint = rng.choice(world.advice[kind])
     policy, episode = world.policy(task, strategy, rng.randrange(1 << 30)), world.open(task)
     turns: list[list[str]] = []
     messages: list[Message] = []
-    for turn in range(MAX_TURNS):
+    for turn in range(mix.turns):
         message = policy(messages)
         if turn == 0 and draw < FITTING and rng.random() < THOUGHT:
             message = with_thought(message, hint)
@@ -89,7 +92,15 @@ def _transcript(mix: Mix, worlds: dict[str, Any], name: str, task: Any, rng: ran
     episode.close()
     row = {"world": name, "strategy": strategy, "hint": hint, "solved": solved, "system": task.system}
     row["right"] = bool(world.advice_for(strategy))
+    if strategy == "search":
+        row["weights"] = _weights(world, task, [message for message, _ in turns])
     return row | {"prompt": task.prompt, "tools": [tool.name for tool in task.tools], "turns": turns}
+
+
+def _weights(world: Any, task: Task, said: list[str]) -> list[float]:
+    """Each message's weight in the loss: less for a guess that was wrong."""
+    wrong = mistakes(task, lambda text: bool(world.test(task, text).passed), said)
+    return [GUESS if label == WRONG_EDIT else 1.0 for label in wrong]
 
 
 def _decisive_kind(mix: Mix, world: Any, name: str, task: Any, strategy: str, rng: random.Random) -> str:
@@ -97,7 +108,7 @@ def _decisive_kind(mix: Mix, world: Any, name: str, task: Any, strategy: str, rn
     policy, episode = world.policy(task, strategy, 0), world.open(task)
     messages: list[Message] = []
     kinds = {world.advice_for(strategy)}
-    for _ in range(MAX_TURNS):
+    for _ in range(mix.turns):
         message = policy(messages)
         kinds.add(world.kind(message))
         seen = episode.act(message)
@@ -119,7 +130,7 @@ def _shard(arguments: tuple[str, Path, int, int, list[str]]) -> str:
     mix, path, episodes, seed, texts = MIXES[arguments[0]], *arguments[1:]
     rng, over_functions = random.Random(f"functions/{seed}"), round(episodes * mix.functions)
     made = list(transcripts(mix, episodes - over_functions, seed, open_worlds(mix)))
-    made += real_functions.rows(texts, over_functions, rng)
+    made += real_functions.rows(texts, over_functions, rng, mix.forms)
     if over_functions:
         rng.shuffle(made)
     with path.open("w") as out:

@@ -15,9 +15,9 @@ from noria.envs.microswe.trusted import TrustedRunner
 from noria.envs.microswe.world import MicroSwe
 from noria.tokens.calls import parse, render_call
 
-MAX_TURNS = 12
+MAX_TURNS = 16
 STRATEGIES = {name: habit.weight for name, habit in HABITS.items()}
-RIGHT = ("careful", "direct", "thorough", "recover")
+RIGHT = ("careful", "direct", "thorough", "recover", "search")
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,7 @@ def test_each_habit_ends_by_itself_and_succeeds_as_often_as_it_should(world: Mic
         "hasty": (0.15, 0.45), "stubborn": (0.15, 0.45), "guess": (0.12, 0.40),
         "fiddle": (0.0, 0.10), "giveup": (0.0, 0.20), "quit": (0.0, 0.0),
         "recover": (0.98, 1.0),  # its wrong edit may pass the tests and fail the calls that they do not show
+        "search": (0.97, 1.0),
     }.get(strategy, (1.0, 1.0))  # fmt: skip
     assert low <= rate <= high
 
@@ -85,6 +86,25 @@ def test_wrong_habits_leave_something_out(world: MicroSwe) -> None:
         assert play(world, task, "quit", seed)[1] == ["submit"]
         tools = play(world, task, "recover", seed)[1]
         assert tools.count("test") >= 2 or tools.count("edit") == 1
+
+
+def test_a_search_takes_every_wrong_guess_back_before_the_next(world: MicroSwe) -> None:
+    guesses = []
+    for seed, task in enumerate(world.tasks("train", 60, 3)):
+        episode, policy, messages = world.open(task), world.policy(task, "search", seed), list[Message]()
+        texts = [episode.text]
+        for _ in range(MAX_TURNS):
+            said = policy(messages)
+            seen = episode.act(said)
+            messages += [Message("assistant", said), Message("tool", seen.text)]
+            texts += [episode.text] if "edit" in said else []
+            if seen.done:
+                break
+        assert texts[::2] == [task.data["app"]] * ((len(texts) + 1) // 2)
+        assert len(set(texts[1::2])) == len(texts[1::2])
+        assert episode.text == task.data["gold"] or messages[-3].content.startswith("pass ")
+        guesses.append(len(texts) // 2)
+    assert min(guesses) <= 2 and max(guesses) == 5
 
 
 def test_the_mixture_is_weak_but_able(world: MicroSwe) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 import random
 import re
 from pathlib import Path
 
 import pytest
 import real_functions
-from build_tiny import build_tokenizer
-from mixes import Mix
+from build_tiny import build_tokenizer, encode, take_tokenizer
+from mixes import MIXES, Forms, Mix
 
 from noria.envs.microswe.edits import apply, read
 from noria.factory.functions.build import alike, one_line_mutants, traits
@@ -115,6 +116,57 @@ def test_the_edits_of_every_transcript_make_the_function_whole(package: Path) ->
     assert min(forms.values()) > 20
 
 
+def test_wrong_habits_leave_the_bug_or_do_not_test(package: Path) -> None:
+    forms = Forms(copied=0.0, several=0.0, wrong=1.0)
+    seen: dict[tuple[str, bool], int] = {}
+    for row in real_functions.rows(real_functions.functions(), 120, random.Random(0), forms):
+        said = [message for message, _ in row["turns"]]
+        assert not row["right"] and real_functions.TEST not in said and said[-1] == real_functions.SUBMIT
+        assert len(said) == {"quit": 1, "giveup": 2, "hasty": 3}[row["strategy"]]
+        key = (row["strategy"], row["solved"])
+        seen[key] = seen.get(key, 0) + 1
+    assert set(seen) == {("quit", False), ("giveup", False), ("hasty", False), ("hasty", True)}
+    assert min(seen.values()) > 8
+
+
+def test_a_mix_says_how_many_bugs_at_most(package: Path) -> None:
+    for most, wanted in ((2, {2}), (4, {2, 3, 4})):
+        forms = Forms(copied=0.0, several=1.0, most=most)
+        made = real_functions.rows(real_functions.functions(), 100, random.Random(0), forms)
+        assert {row["turns"][1][0].count("<call ") for row in made} == wanted
+
+
+def test_a_wrong_guess_of_a_search_weighs_little_and_its_undoing_fully(tmp_path: Path) -> None:
+    from tiny_corpus import GUESS, open_worlds, transcripts
+
+    from noria.tokens.renderer import Renderer
+
+    mix = MIXES["code-agent"]
+    made = list(transcripts(mix, 80, 3, open_worlds(mix)))
+    search = [row for row in made if row["strategy"] == "search" and "weights" in row]
+    assert len(search) > 5 and all("weights" not in row for row in made if row["strategy"] != "search")
+    for row in search:
+        edits = [w for w, (said, _) in zip(row["weights"], row["turns"], strict=True) if "edit" in said]
+        assert len(row["weights"]) == len(row["turns"]) and edits[-1] == 1.0 and set(edits[1::2]) <= {1.0}
+        assert set(row["weights"]) <= {1.0, GUESS}
+    assert any(GUESS in row["weights"] for row in search)
+    (tmp_path / "corpus-0.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made))
+    build_tokenizer(tmp_path, tmp_path / "code", Mix({}, {}, {}, vocabulary=400))
+    (tmp_path / "code" / "model.safetensors").write_bytes(b"")
+    take_tokenizer(tmp_path / "code-agent", "code")
+    renderer = Renderer.load(tmp_path / "code-agent")
+    (_, weights), row = encode([search[0]], renderer, 0.5)[0], search[0]
+    said = [len(renderer.message(message)) for message, _ in row["turns"]]
+    for value in (1.0, GUESS):
+        wanted = sum(n for n, w in zip(said, row["weights"], strict=True) if w == value)
+        assert int((abs(weights - value) < 1e-6).sum()) == wanted
+
+
+def test_a_mix_that_goes_on_from_another_names_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="make base MIX=code first"):
+        take_tokenizer(tmp_path / "code-agent", "code")
+
+
 def test_transcripts_belong_to_the_seed_and_plain_functions_come_oftener(package: Path) -> None:
     texts = real_functions.functions()
     made = [list(real_functions.rows(texts, 30, random.Random(seed))) for seed in (1, 1, 2)]
@@ -134,8 +186,6 @@ def test_every_mutant_differs_in_one_line_below_the_head() -> None:
 
 
 def test_a_line_of_a_view_has_the_tokens_that_it_has_in_an_edit(package: Path, tmp_path: Path) -> None:
-    import json
-
     from transformers import AutoTokenizer
 
     rows = list(real_functions.rows(real_functions.functions(), 100, random.Random(0)))

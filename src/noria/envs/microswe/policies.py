@@ -32,11 +32,12 @@ class Habit:
     advice: str | None = None
 
 
-#: The first four are right, each other one goes wrong.
+#: The first four and `search` are right, each other one goes wrong. Nobody is raised on `search` unless asked for.
 HABITS: Mapping[str, Habit] = {
     "careful": Habit(0.05, "test"), "direct": Habit(0.05, "edit"), "thorough": Habit(0.03, "view"),
     "recover": Habit(0.11, "submit"), "hasty": Habit(0.12), "stubborn": Habit(0.12), "guess": Habit(0.10),
     "fiddle": Habit(0.14), "giveup": Habit(0.17), "quit": Habit(0.11),
+    "search": Habit(0.0, "submit"),
 }  # fmt: skip
 #: strategy -> what it may think before its first act
 THOUGHTS: Mapping[str, tuple[str, ...]] = {
@@ -50,8 +51,9 @@ THOUGHTS: Mapping[str, tuple[str, ...]] = {
     "fiddle": ("read, change.",),
     "giveup": ("look first.",),
     "quit": ("looks fine.",),
+    "search": ("try, test, undo.",),
 }
-_THINK_SHARE, _SLOPPY_RIGHT = 0.4, 0.25
+_THINK_SHARE, _SLOPPY_RIGHT, _MOST_TRIES = 0.4, 0.25, 4
 
 VIEW, TEST, SUBMIT = render_call("view"), render_call("test"), render_call("submit")
 
@@ -113,6 +115,7 @@ class Plan:
     opens_with_test: bool
     tests_after: bool
     variant: float
+    tries: tuple[Edit, ...]
 
 
 def policy(task: Task, strategy: str, seed: int) -> Callable[[Sequence[Message]], str]:
@@ -144,7 +147,9 @@ def _plan(task: Task, strategy: str, rng: random.Random) -> Plan:
     else:
         first = _sloppy(task, rng)
     second, spoil = _blind(task, rng), _spoil(task, rng)
-    return Plan(first, second, spoil, rng.random() < 0.3, rng.random() < 0.4, rng.random())
+    coins = rng.random() < 0.3, rng.random() < 0.4, rng.random()
+    wrong = _wrong(task)
+    return Plan(first, second, spoil, *coins, tuple(rng.sample(wrong, min(len(wrong), rng.randint(1, _MOST_TRIES)))))
 
 
 def _say(edit: Edit) -> str:
@@ -301,7 +306,21 @@ def _quit(task: Task, plan: Plan, notes: Notes) -> str:
     return SUBMIT
 
 
+def _search(task: Task, plan: Plan, notes: Notes) -> str:
+    """One guess after the other: each is tested, and taken back before the next."""
+    if not notes.views:
+        return VIEW
+    if notes.passed:
+        return SUBMIT
+    back = repair(notes.text, task.data["app"], notes.edits[-1].line if notes.edits else 0)
+    if back is not None:
+        return TEST if notes.passed is None else _say(back)
+    left = [one for one in plan.tries if one not in notes.edits]
+    return _say(left[0] if left else _mend(task, notes.text))
+
+
 _DECIDE: Mapping[str, Callable[[Task, Plan, Notes], str]] = {
     "careful": _careful, "direct": _direct, "thorough": _thorough, "recover": _recover, "hasty": _hasty,
     "stubborn": _stubborn, "guess": _guess, "fiddle": _fiddle, "giveup": _giveup, "quit": _quit,
+    "search": _search,
 }  # fmt: skip
