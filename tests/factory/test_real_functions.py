@@ -146,7 +146,7 @@ def test_a_wrong_guess_of_a_search_weighs_little_and_its_undoing_fully(tmp_path:
     search = [row for row in made if row["strategy"] == "search" and "weights" in row]
     assert len(search) > 5 and all("weights" not in row for row in made if row["strategy"] != "search")
     for row in search:
-        edits = [w for w, (said, _) in zip(row["weights"], row["turns"], strict=True) if "edit" in said]
+        edits = [w for w, (said, _) in zip(row["weights"], row["turns"], strict=True) if 'name="edit"' in said]
         assert len(row["weights"]) == len(row["turns"]) and edits[-1] == 1.0 and set(edits[1::2]) <= {1.0}
         assert set(row["weights"]) <= {1.0, GUESS}
     assert any(GUESS in row["weights"] for row in search)
