@@ -18,6 +18,7 @@ from noria.envs.harbor.folder import read_folder
 from noria.envs.swe import Config, build
 from noria.envs.swe.records import Dataset
 from noria.envs.swe.world import Swe
+from noria.factory.audit import Asked, audit
 from noria.factory.make import Plan, make
 from noria.factory.writers import harbor, swe_bench, swe_smith
 from noria.languages import python
@@ -149,6 +150,35 @@ TEST_ONE_MORE = (
 def test_nothing_but_bad_sources_is_the_users_fault(place: Path, sandbox: Sandbox) -> None:
     with pytest.raises(UserError, match="SOURCE must name a repository.*no folder"):
         make(Plan(("/no/such/folder",), place / "none", 1), sandbox)
+
+
+def test_an_audit_goes_on_where_it_was_killed(dataset: Dataset, sandbox: Sandbox, tmp_path: Path) -> None:
+    asked = Asked(dataset.root, tasks=2, repeats=2, attacks=1, workers=1, journal=tmp_path)
+    first = audit(asked, sandbox)
+    assert (first["tasks"], first["fresh"], first["unknown"], first["failed"]) == (2, 2, 0, {})
+    journal = tmp_path / "audit.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    assert [json.loads(line).get("repo") for line in lines] == [None, "shapes", None, None]
+    journal.write_bytes(b"".join(lines[:3]) + lines[3][:9])
+    again = audit(asked, sandbox)
+    assert (again["tasks"], again["fresh"], again["failed"]) == (2, 1, {})
+    assert [json.loads(line)["task"] for line in journal.read_bytes().splitlines()[2:]] == [
+        json.loads(line)["task"] for line in lines[2:]
+    ]
+
+
+def test_an_audit_sees_a_task_without_a_bug(dataset: Dataset, sandbox: Sandbox, tmp_path: Path) -> None:
+    for name in ("layers", "repos"):
+        (tmp_path / name).symlink_to(dataset.root / name)
+    (tmp_path / "dataset.json").write_text((dataset.root / "dataset.json").read_text())
+    task = next(iter(dataset.tasks.values())).to_json()
+    (repo,) = dataset.repos.values()
+    passing = [test for test in repo.tests if test not in task["fail_to_pass"]]
+    said = task["patch"].split("\n")[-2].removeprefix("+")
+    odd = {**task, "fail_to_pass": passing[:1], "unsure": task["fail_to_pass"], "statement": f"Write {said}"}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(odd, default=vars) + "\n")
+    report = audit(Asked(tmp_path, repeats=2, attacks=1, workers=1), sandbox)
+    assert report["failed"]["no-op"] == 1 and report["failed"]["forgery"] == 1
 
 
 def test_experts_mend_and_habits_do_not(world: Swe, task: Task) -> None:

@@ -16,9 +16,9 @@ JOURNAL = "journal.jsonl"
 class Journal:
     """The lines of `out`. The first holds the settings that decide what is tried; a torn last line is dropped."""
 
-    def __init__(self, out: Path, settings: Mapping[str, Any]) -> None:
+    def __init__(self, out: Path, settings: Mapping[str, Any], name: str = JOURNAL) -> None:
         """Raises UserError: the folder was begun with other settings."""
-        self._path = out / JOURNAL
+        self._path = out / name
         self.known: dict[str, dict[str, Any]] = {}
         lines = _whole_lines(self._path)
         if lines:

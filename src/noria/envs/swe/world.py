@@ -125,8 +125,12 @@ class Swe:
 
     def open(self, task: Task) -> SweEpisode:
         """A fresh episode; the sandbox is asked when the first call comes."""
-        found = self.found(task)
-        return SweEpisode(lambda: self._begin(found), task.prompt, (self.config.command_s, self.config.limit_s))
+        return self.episode(self.found(task))
+
+    def episode(self, record: SweTask) -> SweEpisode:
+        """A fresh episode of a record, which may ask other tests than the one of the dataset."""
+        limits = (self.config.command_s, self.config.limit_s)
+        return SweEpisode(lambda: self._begin(record), record.statement, limits)
 
     def found(self, task: Task) -> SweTask:
         """The record of a task. Raises UserError where it is gone or has changed."""
