@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
+from talking import Talker, talking
 
 from noria.core.errors import UserError
 from noria.core.types import Outcome, Task
+from noria.engines.scripted import Reply
 from noria.envs.instructions import Config, build
 from noria.envs.instructions.judge import Rules, fault, fluency, said
 from noria.envs.instructions.lexicon import TOPICS
@@ -103,76 +102,54 @@ def test_runs_are_counted() -> None:
     assert [longest_run(words) for words in ([], ["a"], ["a", "b", "b"], ["a", "a", "a", "b"])] == [0, 1, 2, 3]
 
 
-class Server(BaseHTTPRequestHandler):
-    """Says what it is told to; notes what it is asked."""
-
-    status: ClassVar[int] = 200
-    body: ClassVar[str] = ""
-    asked: ClassVar[list[dict[str, Any]]] = []
-
-    def do_POST(self) -> None:
-        self.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(self.status)
-        self.send_header("Content-Type", "application/json")
-        self.end_headers()
-        self.wfile.write(self.body.encode())
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Be silent."""
-
-
-def says(text: str) -> str:
-    return json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]})
-
-
 @pytest.fixture
-def judged() -> Iterator[Config]:
-    server = HTTPServer(("127.0.0.1", 0), Server)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    Server.status, Server.asked = 200, []
-    yield Config.model_validate({"judge": address(server.server_port)})
-    server.shutdown()
-    server.server_close()
+def judge() -> Iterator[Talker]:
+    with talking() as model:
+        yield model
 
 
-def address(port: int) -> dict[str, Any]:
-    return {"base_url": f"http://127.0.0.1:{port}/v1", "model": "judge", "max_retries": 0, "timeout_s": 5.0}
+def judged(judge: Talker) -> Config:
+    return Config.model_validate({"judge": address(judge.url)})
+
+
+def address(url: str) -> dict[str, Any]:
+    return {"base_url": url, "model": "judge", "max_retries": 0, "timeout_s": 5.0}
 
 
 @pytest.mark.parametrize(
     ("verdict", "reward"), [("Yes", 1.0), ("no.", 0.0), (" *Yes*, it is.", 1.0), ("No, a trick", 0.0)]
 )
-def test_a_model_has_the_last_word(judged: Config, verdict: str, reward: float) -> None:
-    Server.body = says(verdict)
-    found = grade(RIGHT, judged)
+def test_a_model_has_the_last_word(judge: Talker, verdict: str, reward: float) -> None:
+    judge.says = Reply(verdict)
+    found = grade(RIGHT, judged(judge))
     assert found.reward == found.parts["judge"] == reward
-    (asked,) = Server.asked
+    (asked,) = judge.asked
     assert asked["model"] == "judge" and PROMPT in asked["messages"][0]["content"]
     assert RIGHT in asked["messages"][0]["content"]
 
 
-def test_a_model_is_asked_only_about_what_passed(judged: Config) -> None:
-    Server.body = says("yes")
+def test_a_model_is_asked_only_about_what_passed(judge: Talker) -> None:
+    judge.says = Reply("yes")
     for answer in ("The dog.", "dog dog dog dog", "", "<think>"):
-        assert grade(answer, judged).reward == 0.0
-    assert Server.asked == []
+        assert grade(answer, judged(judge)).reward == 0.0
+    assert judge.asked == []
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "reason"),
+    ("reply", "reason"),
     [
-        (200, says("maybe"), "neither yes nor no"),
-        (200, says(""), "neither yes nor no"),
-        (200, "{}", "not a chat completion"),
-        (200, "<html>", "not a chat completion"),
-        (200, '{"choices": []}', "not a chat completion"),
-        (500, "broken", "status 500"),
-        (429, "busy", "status 429"),
+        (Reply("maybe"), "neither yes nor no"),
+        (Reply(""), "neither yes nor no"),
+        (Reply(status=200, body="{}"), "not a chat completion"),
+        (Reply(status=200, body="<html>"), "not a chat completion"),
+        (Reply(status=200, body='{"choices": []}'), "not a chat completion"),
+        (Reply(status=500, body="broken"), "status 500"),
+        (Reply(status=429, body="busy"), "status 429"),
     ],
 )
-def test_a_fault_of_the_judge_is_unknown_and_never_zero(judged: Config, status: int, body: str, reason: str) -> None:
-    Server.status, Server.body = status, body
-    found = grade(RIGHT, judged)
+def test_a_fault_of_the_judge_is_unknown_and_never_zero(judge: Talker, reply: Reply, reason: str) -> None:
+    judge.says = reply
+    found = grade(RIGHT, judged(judge))
     assert found.reward is None and reason in found.reason
 
 
@@ -180,23 +157,23 @@ def test_a_judge_that_is_not_there_is_unknown() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    found = grade(RIGHT, Config.model_validate({"judge": address(port)}))
+    found = grade(RIGHT, Config.model_validate({"judge": address(f"http://127.0.0.1:{port}/v1")}))
     assert found.reward is None and "APIConnectionError" in found.reason
 
 
-def test_an_unknown_outcome_is_asked_for_again_and_a_known_one_is_kept(judged: Config) -> None:
-    world = build(judged, None)
+def test_an_unknown_outcome_is_asked_for_again_and_a_known_one_is_kept(judge: Talker) -> None:
+    world = build(judged(judge), None)
     episode = world.open(TASK)
     episode.act(RIGHT)
-    Server.body = says("hm")
+    judge.says = Reply("hm")
     assert episode.grade().reward is None
-    Server.body = says("yes")
+    judge.says = Reply("yes")
     assert episode.grade().reward == episode.grade().reward == episode.fork().grade().reward == 1.0
-    assert len(Server.asked) == 2
+    assert len(judge.asked) == 2
     world.close()
 
 
-def test_a_judge_that_refuses_the_key_is_the_users_fault(judged: Config) -> None:
-    Server.status, Server.body = 401, "{}"
+def test_a_judge_that_refuses_the_key_is_the_users_fault(judge: Talker) -> None:
+    judge.says = Reply(status=401, body="{}")
     with pytest.raises(UserError, match=r"check judge\.base_url"):
-        grade(RIGHT, judged)
+        grade(RIGHT, judged(judge))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
 
 from noria.core.errors import PolicyError, SandboxError
 from noria.core.types import Message, Tool
+from noria.engines.scripted import ScriptedServer
 from noria.envs.tau2.calculator import calculated
 from noria.envs.tau2.user import (
     AGREES,
@@ -117,42 +114,12 @@ def test_the_calculator_refuses_all_else(text: str) -> None:
         calculated(text)
 
 
-@pytest.fixture
-def server() -> Iterator[tuple[HTTPServer, list[dict[str, Any]]]]:
-    asked: list[dict[str, Any]] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        """A chat model that says the same always."""
-
-        def do_POST(self) -> None:
-            asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            message = {"role": "assistant", "content": f" Fine. {STOP}"}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            body = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
-            text = json.dumps(body).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    made = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=made.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    yield made, asked
-    made.shutdown()
-    made.server_close()
-
-
-def test_a_model_plays_the_user_with_the_roles_turned(server: tuple[HTTPServer, list[dict[str, Any]]]) -> None:
-    made, asked = server
-    config = ModelConfig(base_url=f"http://127.0.0.1:{made.server_port}/v1", model="m")
-    said = ModelUser(config).answer(SCENARIO, talk("I want to cancel my trip.", "Who are you?"), Hands())
+def test_a_model_plays_the_user_with_the_roles_turned() -> None:
+    with ScriptedServer([f" Fine. {STOP}"]) as server:
+        config = ModelConfig(base_url=server.url, model="m")
+        said = ModelUser(config).answer(SCENARIO, talk("I want to cancel my trip.", "Who are you?"), Hands())
     assert said == f"Fine. {STOP}" and is_end(said)
-    system, *rest = asked[0]["messages"]
+    system, *rest = server.requests[0]["messages"]
     assert "known_info: You are Ann." in system["content"] and "unknown_info" not in system["content"]
     assert [(m["role"], m["content"]) for m in rest] == [
         ("assistant", "I want to cancel my trip."), ("user", "Who are you?"),

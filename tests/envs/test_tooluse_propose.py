@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from talking import Talker, talking
 from typer.testing import CliRunner
 
 from noria.cli import app
@@ -44,37 +43,11 @@ def operations(domain: Domain, number: int, **changes: Any) -> list[dict[str, An
     return found
 
 
-class Server(BaseHTTPRequestHandler):
-    """Says `replies` in turn, then fails; remembers what it was asked."""
-
-    replies: list[str]
-    asked: list[dict[str, Any]]
-
-    def do_POST(self) -> None:
-        Server.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        text = Server.replies.pop(0) if Server.replies else ""
-        body = {"choices": [{"index": 0, "message": {"role": "assistant", "content": text}}]}
-        data = json.dumps(body).encode() if text else b"{}"
-        self.send_response(200 if text else 400)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Silent."""
-
-
 @pytest.fixture
-def server() -> Iterator[str]:
-    Server.replies, Server.asked = [], []
-    running = ThreadingHTTPServer(("127.0.0.1", 0), Server)
-    thread = threading.Thread(target=running.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{running.server_port}/v1"
-    running.shutdown()
-    running.server_close()
-    thread.join()
+def server() -> Iterator[Talker]:
+    with talking() as model:
+        model.says = []
+        yield model
 
 
 def test_a_drawn_domain_said_as_json_is_read_as_it_is() -> None:
@@ -137,27 +110,27 @@ def test_the_instructions_show_a_sound_example_and_topics_differ() -> None:
     assert len({topic_of(0, number) for number in range(40)}) > 30 and topic_of(0, 1) == topic_of(0, 1)
 
 
-def test_the_command_keeps_what_holds_and_says_why_it_drops_the_rest(tmp_path: Path, server: str) -> None:
+def test_the_command_keeps_what_holds_and_says_why_it_drops_the_rest(tmp_path: Path, server: Talker) -> None:
     first, second = small(SEED, 2)
     checked = next(n for n, op in enumerate(first.operations) if op.checks)
     badly = operations(first, checked, checks=[{"test": "nothing.here == 1", "says": "no"}])
     never = operations(first, checked, checks=[{"test": "1 == 2", "says": "never"}])
     finds = {"name": "find_it", "kind": "find", "doc": "x", "table": first.tables[0].name,
              "params": [{"name": "nowhere", "kind": "enum", "values": ["a", "b"]}]}  # fmt: skip
-    Server.replies = [
+    server.says = [
         "No.", said(first), said(first), said(first, operations=badly), said(first, operations=never),
         said(first, operations=[*operations(first, 0), finds]),
     ]  # fmt: skip
     out = tmp_path / "made"
     command = ["tasks", "make", "tooluse", "--domains", "2", "--out", str(out), "--seed", str(SEED), "--json",
-               "--propose", server, "--sandbox", "process"]  # fmt: skip
+               "--propose", server.url, "--sandbox", "process"]  # fmt: skip
     stopped = CliRunner().invoke(app, [*command, "--model", "m"])
     assert isinstance(stopped.exception, EngineError) and "status 400" in str(stopped.exception)
-    Server.replies = [said(second)]
-    asked = len(Server.asked)
+    server.says = [said(second)]
+    asked = len(server.asked)
     done = CliRunner().invoke(app, [*command, "--model", "m"])
     report = json.loads(done.stdout)
-    assert len(Server.asked) == asked + 1  # what was looked at is not asked for again
+    assert len(server.asked) == asked + 1  # what was looked at is not asked for again
     lines = read_json_lines(out / "candidates.jsonl")
     assert [line["name"] for line in lines] == [f"proposed-{SEED}-{number}" for number in range(7)]
     assert [line.get("reason", "kept") for line in lines] == [
@@ -165,7 +138,7 @@ def test_the_command_keeps_what_holds_and_says_why_it_drops_the_rest(tmp_path: P
     ]  # fmt: skip
     assert report["proposed_by"] == "m" and report["domains"] == 2 and sum(report["dropped"].values()) == 5
     assert report["goals"] >= 8 and report["tools"] == len(first.operations) + len(second.operations)
-    messages = [request["messages"] for request in Server.asked]
+    messages = [request["messages"] for request in server.asked]
     assert messages[0][0]["content"] == system() and messages[0][1]["content"] == topic_of(SEED, 0)
     assert [domain.schema for domain in load_domains(out)] == [first.schema, second.schema]
     other = CliRunner().invoke(app, [*command, "--model", "another"])

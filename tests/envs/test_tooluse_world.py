@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
+from talking import Talker, talking
 
 from noria.core.errors import SandboxError, UserError
 from noria.core.types import Message, Task
+from noria.engines.scripted import Reply
 from noria.envs.tooluse import Config, build
 from noria.envs.tooluse.habits import HABITS
 from noria.envs.tooluse.spec import signature
@@ -240,62 +239,34 @@ def test_the_scripted_user_tells_only_what_is_asked() -> None:
     assert len({scripted(f"task {n}", details, "coal") for n in range(40)}) == 4
 
 
-class Chat(BaseHTTPRequestHandler):
-    """A server that says what the test put into `said`, or fails."""
-
-    said: str = ""
-    asked: list[dict[str, Any]]
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        Chat.asked.append(body)
-        answer = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [
-            {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": Chat.said}}]}  # fmt: skip
-        data = json.dumps(answer).encode()
-        self.send_response(200 if Chat.said else 400)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Silent."""
-
-
 @pytest.fixture
-def chat() -> Iterator[str]:
-    Chat.asked = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Chat)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+def chat() -> Iterator[Talker]:
+    with talking() as model:
+        yield model
 
 
-def test_a_model_plays_the_user_and_gives_nothing_away(chat: str) -> None:
-    user = ModelUser(ModelConfig(base_url=chat, model="m", max_retries=0))
+def test_a_model_plays_the_user_and_gives_nothing_away(chat: Talker) -> None:
+    user = ModelUser(ModelConfig(base_url=chat.url, model="m", max_retries=0))
     details = {"coal of T7": "3", "reader of B2": "M1"}
-    Chat.said = "That would be 3,\nplease."
+    chat.says = "That would be 3,\nplease."
     assert user.answer("t", details, "how much coal?") == "That would be 3, please."
-    assert Chat.asked[0]["messages"][1] == {"role": "user", "content": "how much coal?"}
-    Chat.said = "3, and the reader is M1"
+    assert chat.asked[0]["messages"][1] == {"role": "user", "content": "how much coal?"}
+    chat.says = "3, and the reader is M1"
     assert user.answer("t", details, "how much coal?") == scripted("t", details, "how much coal?")
-    Chat.said = "Five."
+    chat.says = "Five."
     assert user.answer("t", details, "how much coal?") == scripted("t", details, "how much coal?")
-    Chat.said = "The coal is 3."
+    chat.says = "The coal is 3."
     assert user.answer("t", details, "what is the time?") == NOTHING
-    Chat.said = ""
+    chat.says = Reply(status=400)
     with pytest.raises(SandboxError, match="the simulated user did not answer: BadRequestError"):
         user.answer("t", details, "how much coal?")
 
 
-def test_a_world_with_a_model_user_asks_it(chat: str) -> None:
-    world = build(Config(domains=3, ask_share=1.0, user=ModelConfig(base_url=chat, model="m", max_retries=0)), None)
+def test_a_world_with_a_model_user_asks_it(chat: Talker) -> None:
+    world = build(Config(domains=3, ask_share=1.0, user=ModelConfig(base_url=chat.url, model="m", max_retries=0)), None)
     task = next(task for task in world.tasks("train", 3, 0) if task.data["details"])
     ((topic, detail),) = task.data["details"].items()
-    Chat.said = f"I think {detail} is right"
+    chat.says = f"I think {detail} is right"
     assert world.open(task).act(render_call("ask", about=topic)).text == f"user: I think {detail} is right"
 
 
