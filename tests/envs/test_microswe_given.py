@@ -39,6 +39,22 @@ def test_a_row_is_a_task_once_and_its_experts_mend_it(tmp_path: Path) -> None:
     assert all(world.policy(task, habit, seed)([]) for habit in world.habits for seed in range(4))
 
 
+def test_functions_that_are_too_long_are_not_played(tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    longer = {key: ROW[key].replace("    return", "    best += 0\n    return") for key in ("app", "gold")}
+    load(tmp_path / "f", ROW, {**ROW, **longer, "split": "heldout"})
+    for longest, wanted in ((None, {"train": 5, "heldout": 6}), (6, {"train": 5, "heldout": 6}), (5, {"train": 5})):
+        world = MicroSwe(Config(type="microswe", path=path, longest=longest), None)
+        assert world.splits == tuple(wanted)
+        for split, lines in wanted.items():
+            (task,) = world.tasks(split, 9, 0)  # type: ignore[arg-type]
+            assert task.data["gold"].count("\n") == lines
+    with pytest.raises(UserError, match="got 4 - the shortest function has 5 lines"):
+        MicroSwe(Config(type="microswe", path=path, longest=4), None)
+    with pytest.raises(UserError, match="longest must go with path"):
+        MicroSwe(Config(type="microswe", longest=4), None)
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [

@@ -85,6 +85,22 @@ def load(path: str) -> Mapping[Split, tuple[Task, ...]]:
     return {split: tuple(tasks.values()) for split, tasks in found.items()}
 
 
+def short(found: Mapping[Split, tuple[Task, ...]], longest: int) -> Mapping[Split, tuple[Task, ...]]:
+    """Those of `longest` lines at most.
+
+    Raises:
+        UserError: there is none, neither for training nor held out.
+    """
+    kept = {
+        split: tuple(task for task in tasks if task.data["gold"].count("\n") <= longest)
+        for split, tasks in found.items()
+    }
+    if not any(kept.values()):
+        least = min(task.data["gold"].count("\n") for tasks in found.values() for task in tasks)
+        raise UserError(f"env longest must leave tasks: got {longest} - the shortest function has {least} lines")
+    return kept
+
+
 def fault(row: Mapping[str, Any]) -> str:
     """Why an object of JSON is no row, "" where it is one."""
     try:

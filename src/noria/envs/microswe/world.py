@@ -67,6 +67,9 @@ class Config(Checked):
     path: str | None = Field(
         default=None, description="file with tasks of real functions; None = families of templates"
     )
+    longest: int | None = Field(
+        default=None, ge=2, description="lines of a function at most, of those in `path`; None = all are played"
+    )
 
 
 class MicroSweEpisode:
@@ -164,7 +167,7 @@ class MicroSwe(ScriptedWorld):
         self.config = config
         self._sandbox = sandbox
         self._memo: dict[tuple[str, str], TestReport] = {}
-        self._given = None if config.path is None else given.load(config.path)
+        self._given = _given(config)
         if self._given is not None:
             self.splits = tuple(split for split, tasks in self._given.items() if tasks)
 
@@ -240,6 +243,15 @@ class MicroSwe(ScriptedWorld):
 def build(config: Config, sandbox: Sandbox | None) -> MicroSwe:
     """The world; without a sandbox it can draw tasks and play policies, but not run a test."""
     return MicroSwe(config, sandbox)
+
+
+def _given(config: Config) -> Mapping[Split, tuple[Task, ...]] | None:
+    if config.path is None:
+        if config.longest is not None:
+            raise UserError(f"env longest must go with path: got {config.longest} without - name a file of tasks")
+        return None
+    found = given.load(config.path)
+    return found if config.longest is None else given.short(found, config.longest)
 
 
 def _numbered(text: str) -> str:
