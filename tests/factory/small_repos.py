@@ -107,19 +107,22 @@ BAD: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
-#: Four sound tests among bad ones, and why each of those is left out.
+#: Five sound tests among bad ones, and why each of those is left out.
 MIXED = {
     "thing.py": "def one():\n    return 1\n\n\ndef two():\n    return one() + 1\n",
     "test_thing.py": "import os\n\nfrom thing import one, two\n\n\ndef test_one():\n    assert one() == 1\n\n\n"
     "def test_endless():\n    while one():\n        pass\n\n\ndef test_deadly():\n    os._exit(0)\n\n\n"
     "def test_two():\n    assert two() == 2\n\n\ndef test_wrong():\n    assert two() == 3\n\n\n"
-    "def test_both():\n    assert one() + two() == 3\n\n\ndef test_more():\n    assert two() > one()\n",
+    "def test_both():\n    assert one() + two() == 3\n\n\ndef test_more():\n    assert two() > one()\n\n\n"
+    "def test_same():\n    assert two() - one() == 1\n",
+    "test_dirty.py": "import thing\n\n\ndef test_writes():\n    open(thing.__file__, 'a').write('#')\n",
     "test_old.py": "from thing import three\n\n\ndef test_three():\n    assert three() == 3\n",
 }
 LEFT_OUT = {
     "test_thing.py::test_endless": "it ran longer than its limit",
     "test_thing.py::test_deadly": "it ended the process that runs the tests",
     "test_thing.py::test_wrong": "it fails on the tree as it is",
+    "test_dirty.py::test_writes": "it writes into the sources",
     "test_old.py": "it cannot be loaded",
 }
 

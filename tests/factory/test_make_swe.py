@@ -132,7 +132,7 @@ def test_bad_tests_cost_no_repository(place: Path, sandbox: Sandbox, monkeypatch
     plan = Plan((lay(place / "mixed", MIXED),), place / "mixed-out", 1, workers=1, repeats=1)
     assert make(plan, sandbox)["tasks"] == 1
     (repo,) = Dataset(plan.out).repos.values()
-    assert set(repo.tests) == {f"test_thing.py::test_{name}" for name in ("one", "two", "both", "more")}
+    assert set(repo.tests) == {f"test_thing.py::test_{name}" for name in ("one", "two", "both", "more", "same")}
     assert dict(repo.left_out) == LEFT_OUT
     head = json.loads((plan.out / "dataset.json").read_text())
     assert head["repos"]["mixed"]["left_out"] == LEFT_OUT
@@ -206,7 +206,7 @@ def test_a_mended_bug_counts_beside_bent_tests_and_those_alone_do_not(world: Swe
     assert earned(world, task, [*bent, *world.reference(task)]) == (1.0, "")
 
 
-@pytest.mark.parametrize("number", [5, 6, 8, 9, 11, 12])
+@pytest.mark.parametrize("number", [5, 6, 9, 10, 11, 12])
 def test_forgeries_earn_nothing(world: Swe, task: Task, number: int) -> None:
     assert earned(world, task, world.forgeries(task)[number])[0] == 0.0
 
@@ -241,12 +241,28 @@ def test_a_harness_of_somebody_else_gets_a_folder_and_gives_it_back(world: Swe, 
     episode = world.open(task)
     said = episode.lay(tmp_path)
     assert task.prompt in said and (tmp_path / "shapes" / "areas.py").read_text() != AREAS
+    assert "Its tests are run by `python -m pytest`." in said
+    around = episode.equipment()
+    (repo,) = world.dataset.repos.values()
+    assert around.shown == (("/deps", str(world.dataset.layer(repo.deps))),) and around.path == ("/deps/bin",)
+    assert around.variables == {"PYTEST_ADDOPTS": "-o addopts= -o required_plugins="}
     assert not (tmp_path / "tests").exists()
     assert episode.grade().reward == 0.0
     (tmp_path / "shapes" / "areas.py").write_text(AREAS)
     (tmp_path / "shapes" / "more.py").write_text("MORE = 1\n")
     episode.take(tmp_path, "mended")
     assert episode.grade().reward == 1.0
+    episode.close()
+
+
+def test_options_of_pytest_that_ask_for_plugins_stop_nobody(world: Swe, task: Task) -> None:
+    assert "run by `python -m pytest`" in task.system
+    episode = world.open(task)
+    asking = "[pytest]\naddopts = --cov=shapes\nrequired_plugins = pytest-cov\n"
+    episode.act(render_call("write", path="pytest.ini", text=asking))
+    episode.act(render_call("write", path="test_new.py", text="def test_new():\n    assert True\n"))
+    for command in ("python -m pytest -q test_new.py", "pytest -q test_new.py"):
+        assert "1 passed" in episode.act(render_call("sh", command=command)).text
     episode.close()
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from noria.core.protocols import ExecResult
 from noria.envs.swe.trial import Run
 from noria.factory.quarantine import Runs, Unsound, slow_of
-from noria.languages.base import Status
+from noria.languages import cpp, python
+from noria.languages.base import Language, Status
 
 
 def runs(*statuses: Mapping[str, Status], said: Mapping[str, str] | None = None, took_s: float = 0.1) -> Runs:
@@ -56,3 +59,11 @@ def test_a_test_is_slow_above_a_limit_or_beside_all_others_together() -> None:
     found = runs({**dict.fromkeys(quick, "pass")}, took_s=0.1)
     found.done[0].seconds["t3"] = 30.0  # type: ignore[index]
     assert found.sound().left_out == {"t3": "it is slow"}
+
+
+def test_a_program_that_ends_badly_although_its_tests_pass_is_known() -> None:
+    passing: dict[str, Status] = {"a::one": "pass", "b::one": "pass", "c::one": "pass", "c::two": "fail"}
+    made = runs(passing, passing)
+    made.done = [replace(run, ended={"a": True, "b": False, "c": False}) for run in made.done]
+    assert made.unended(cast(Language, cpp.build())) == {"b"}
+    assert made.unended(cast(Language, python.build())) == set()

@@ -189,6 +189,8 @@ def test_repositories_without_tests_or_of_the_runner_are_unusable(tmp_path: Path
         ("def f(x):\n    return getattr(x, '__subclasses__'), exec('1'), open('/proc/self/mem')",
          "/proc/self/mem, __subclasses__, exec"),
         ("import gc, inspect\ngc.get_objects(), inspect.stack()", "gc.get_objects, inspect.stack"),
+        ("import runpy\nfrom importlib.util import spec_from_file_location as s\ns('a', 'b.txt').loader.exec_module(1)",
+         "exec_module, importlib.util.spec_from_file_location, runpy"),
         ("import pytest\nimport os\nx = os.environ.get('PYTEST_CURRENT_TEST')", "PYTEST_CURRENT_TEST, pytest"),
     ],
 )  # fmt: skip

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from noria.core.protocols import ExecResult
-from noria.languages import c, cpp, go, java, javascript, rust, typescript
-from noria.languages.base import Language, Unusable, Wary
+from noria.languages import _collected, c, cpp, go, java, javascript, rust, typescript
+from noria.languages._lines import gathered
+from noria.languages.base import GIVEN, Language, Unusable, Wary
 
 NOTHING = ExecResult(0, "", "", 0.0)
 JUNIT = b"""<?xml version="1.0"?><testsuite name="x">
@@ -121,6 +123,20 @@ TAMPERING = [
     (go.build(), "f()", "os.Exit(0)", "os.Exit"),
     (rust.build(), "f();", "std::process::exit(0);", "std::process"),
     (c.build(), "int a;", "#define strcmp(a, b) 0\nint a;", "strcmp"),
+    (go.build(), "f()", 'import "os/exec"', "os/exec"),
+    (go.build(), "f()", 'import (\n\to "os"\n)', 'o "os"'),
+    (go.build(), "f()", 'import "os\\u002fexec"', "u002f"),
+    (rust.build(), "f();", "use std::{process as p};", "process"),
+    (rust.build(), "f();", "macro_rules! assert_eq { () => {} }", "assert_eq"),
+    (rust.build(), "f();", "if cfg!(test) { g() }", "cfg!(test"),
+    (rust.build(), "f();", '#[path = "a.txt"]\nmod a;', "path"),
+    (java.build(), "f();", "S\\u0079stem.exit(0);", "System.exit"),
+    (java.build(), "f();", "class Assert { }", "class Assert"),
+    (c.build(), "f();", "ex\\\nit(0);", "exit"),
+    (c.build(), "f();", "__builtin_exit(0);", "__builtin_exit"),
+    (c.build(), "f();", "#define P(a, b) a##b\n", "##"),
+    (c.build(), "f();", "errx(0, 0);", "errx"),
+    (cpp.build(), "f();", "#define NDEBUG\n", "NDEBUG"),
     (rust.build(), "f();\n#[cfg(test)]\nmod t { a }\n", "f();\n#[cfg(test)]\nmod t { }\n", "#[cfg(test)]"),
 ]
 
@@ -137,7 +153,12 @@ HONEST = [
     (c.build(), 'printf("%d\\n", a); fputs(getenv("HOME"), stderr);\n  // not exit\n'),
     (cpp.build(), "std::cout << 1;"),
     (go.build(), 'fmt.Println(1); log.Printf("x")'),
-    (rust.build(), 'println!("{}", std::env::args().count());'),
+    (rust.build(), 'println!("{}", std::env::args().count()); use std::collections::HashMap; use std::mem;'),
+    (rust.build(), 'let path = "a"; let processed = text.process(path) as u8;'),
+    (go.build(), 'import (\n\t"os"\n\t"strings"\n)\nvar tab = "a\\tb"\n'),
+    (cpp.build(), "namespace alias = other; // a weak name\nint weakest = 1 / 2;"),
+    (c.build(), "int err = f(); if (err) { rename_all(); ASSERT(err > 1); } /* an alias of clone() */\n"),
+    (java.build(), "class Testing { Object test; String assertion; }"),
 ]
 
 
@@ -160,10 +181,61 @@ def test_what_a_source_prints_undoes_no_failure() -> None:
     assert go.build().read({"report.jsonl": rows(*told)}, NOTHING) == {"p::T": "fail"}
 
 
+def test_how_programs_ended() -> None:
+    fail = {"type": "test", "event": "failed", "name": "a"}
+    reports = {
+        "0.json": rows({"label": "tests/a.rs"}, {"type": "test", "event": "ok", "name": "a"}), "0.exit": b"0",
+        "1.json": b'{"label": "b"}\nnoise' + json.dumps(fail).encode().replace(b'{"type', b'{ "type'), "1.exit": b"101",
+        "2.json": rows({"label": "c"}),
+    }  # fmt: skip
+    assert rust.build().read_ended(reports) == {"tests/a.rs": True, "b": False, "c": False}
+    assert rust.build().read(reports, NOTHING) == {"tests/a.rs::a": "pass", "b::a": "fail"}
+    assert (rust.build().program("b::x::a"), rust.build().unit("b::x::a")) == ("b", "b::x::a")
+    events = [{"Action": "pass", "Package": "p", "Test": "T"}, {"Action": "fail", "Package": "p"}]
+    events.append({"Action": "pass", "Package": "q"})
+    assert go.build().read_ended({"report.jsonl": rows(*events)}) == {"p": False, "q": True}
+    assert (go.build().program("e/p::T/a/b"), go.build().unit("e/p::T/a/b")) == ("e/p", "e/p::T")
+    assert c.build().read_ended({"report.tap": b"ok 1 - a\n", "exit": b"2"}) == {"tap": False}
+    assert c.build().read_ended({"report.tap": b"ok 1 - a\n", "exit": b"0"}) == {"tap": True}
+    junit = {"junit.xml": JUNIT, "exit": b"8"}
+    assert cpp.build().read_ended(junit) == {"one": True, "two": False, "three": True, "four": True}
+    assert cpp.build().read_ended({**junit, "reaches": b"exit"}) == {}
+    assert (cpp.build().program("a::b::whole"), c.build().program("tap::x::y")) == ("a::b", "tap")
+
+
+def collected(place: Path, given: Mapping[str, object]) -> tuple[str, bytes]:
+    """The key, and the sealed report of a run on this machine."""
+    key = "5" * 32
+    (place / ".key").write_text(key)
+    step = _collected.step(str(place), given, 60.0, ())
+    (place / GIVEN).write_text(step.given)
+    subprocess.run(step.argv, check=True, timeout=60)
+    assert not (place / ".key").exists()
+    return key, (place / "report.sealed").read_bytes()
+
+
+def test_what_programs_print_is_sealed_and_what_they_write_is_not(tmp_path: Path) -> None:
+    forged = f"""echo '00 ["to", "forged"]' >> {tmp_path}/report.sealed; test ! -e {tmp_path}/.key && echo no key"""
+    script = f"(sleep 300; echo late) & echo one; {forged}; exit 3"
+    given = {"program": {"argv": ["sh", "-c", script], "to": "to", "exit": "code"}, "texts": {"name": "x"}}
+    key, data = collected(tmp_path, given)
+    assert gathered(data, key.encode()) == {"to": b"one\nno key\n", "code": b"3", "name": b"x", "end": b""}
+    assert gathered(data, b"another") == {}
+
+
+def test_a_build_that_fails_runs_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    build = ["sh", "-c", "echo a.c:1: error: no such thing >&2; exit 1"]
+    given = {"build": build, "program": {"argv": ["touch", str(tmp_path / "ran")], "to": "to", "exit": "code"}}
+    key, data = collected(tmp_path, given)
+    assert gathered(data, key.encode()) == {"end": b""} and not (tmp_path / "ran").exists()
+    assert "a.c:1: error: no such thing" in capfd.readouterr().err
+
+
 REFUSED = [
     (javascript.build(), {"package.json": "{}", "index.js": "1", "test/a.js": "it('x', 1)"}, "no tests"),
     (javascript.build(), {"package.json": '{"devDependencies": {"ava": "1"}}', "index.js": "1"}, "run under ava"),
     (rust.build(), {"Cargo.toml": '[package]\nname="a"\n', "src/lib.rs": "fn f() {}"}, "no tests"),
+    (rust.build(), {"Cargo.toml": '[package]\nname="a"\n[lib]\nproc-macro = true\n'}, "in the compiler"),
     (rust.build(), {"Cargo.toml": "[workspace]\n", "src/lib.rs": ""}, "without a package"),
     (rust.build(), {"Cargo.toml": "[", "src/lib.rs": ""}, "cannot be read"),
     (go.build(), {"go.mod": "module a.b/c\n", "a.go": "package a"}, "no tests"),

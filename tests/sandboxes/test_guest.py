@@ -102,6 +102,24 @@ LOOK = """
 """
 
 
+def test_what_one_guest_alone_sees(guests: Guests, address: tuple[str, int], tmp_path: Path) -> None:
+    (tmp_path / "layer").mkdir(mode=0o755)
+    (tmp_path / "layer" / "tool").write_text("hello")
+    (tmp_path / "layer" / "tool").chmod(0o644)
+
+    def looked(door: str, around: list[tuple[str, str]]) -> str:
+        argv, over = ["sh", "-c", "cat /deps/tool; touch /deps/new || echo read only"], threading.Event()
+        environment = {"PATH": "/usr/bin:/bin"}
+        return guests.run({}, argv, environment, [WORK], address, tmp_path / door, 60.0, over, around).log
+
+    seen = looked("one", [("/deps", str(tmp_path / "layer"))])
+    assert seen.startswith("hello") and "read only" in seen
+    assert "hello" not in looked("two", [])
+    for door, wrong in (("three", ("/proc/x", str(tmp_path))), ("four", ("/deps", str(tmp_path / "none")))):
+        with pytest.raises(SandboxError, match="cannot be shown at"):
+            looked(door, [wrong])
+
+
 def test_one_way_out_and_nothing_of_the_host(
     guests: Guests, address: tuple[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

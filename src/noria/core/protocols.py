@@ -147,6 +147,27 @@ class Folders(Protocol):
     def take(self, folder: Path, answer: str) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Equipment:
+    """What files need around them to be worked on.
+
+    shown       (absolute place, folder of this machine): seen there, read-only
+    path        folders inside that come first where programs are looked for
+    variables   of the environment
+    """
+
+    shown: tuple[tuple[str, str], ...] = ()
+    path: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Equipped(Protocol):
+    """An episode of `Folders` whose files are worked on with others of this machine, which are no part of its state."""
+
+    def equipment(self) -> Equipment: ...
+
+
 class World(Protocol):
     """Tasks with their truth: instances, transitions, verifier, reference solution and scripted policies.
 

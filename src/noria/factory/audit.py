@@ -37,7 +37,7 @@ from noria.languages.base import Language
 from noria.tokens.calls import render_call
 
 #: Name of the journal, and a number that changes with what an audit does.
-JOURNAL, VERSION = "audit.jsonl", 1
+JOURNAL, VERSION = "audit.jsonl", 2
 #: Times in a row that the sandbox may fail.
 FAULTS = 20
 #: Examples of faults in the report.
@@ -98,7 +98,7 @@ def audit(asked: Asked, sandbox: Sandbox, tell: Tell = lambda said: None) -> dic
     world = build(Config(path=str(asked.folder), heldout=0.0, open_repos=1), sandbox)
     try:
         with hold(folder / "audit.lock", "--journal"):
-            journal = Journal(folder, {"audit": VERSION}, JOURNAL)
+            journal = Journal(folder, {}, JOURNAL)
             try:
                 return _Audit(asked, world, sandbox, journal, tell).report()
             finally:

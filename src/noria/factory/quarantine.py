@@ -11,10 +11,14 @@ from dataclasses import dataclass, replace
 from noria.core.errors import NoriaError
 from noria.core.protocols import Layered, Workspace
 from noria.envs.swe.trial import Bench, Run
-from noria.languages.base import LEFT_OUT, SLOW, Knowing, Layout
+from noria.languages.base import LEFT_OUT, SLOW, Ending, Knowing, Language, Layout
 
 #: Tests at which a run may end before the repository is given up: each costs its limit.
 MOST_CUT = 6
+#: Runs at most in which the files of tests are looked for that write into the sources.
+MOST_LOOKS = 24
+#: What is said of their tests.
+WRITES = "writes into the sources"
 #: Seconds above which a test is slow in any case; above which it may be slow among quick ones, and its share of the
 #: time of all others from which it then is. Each proof runs all tests at least once.
 SLOW_S, NOTICED_S, SLOW_SHARE = 10.0, 1.0, 0.5
@@ -68,16 +72,19 @@ class Runs:
         """One whole run, again without the test that it ended at; where it took place.
 
         Raises:
-            Unsound: it ends again and again, says nothing, or changes the sources.
+            Unsound: it ends again and again, says nothing, or all of its tests may change the sources.
         """
         for _ in range(MOST_CUT):
             space = bench.sandbox.workspace({})
             bench.layout = self.layout(bench.layout)
             run = bench.run(space, self._asked)
             if not run.cut:
-                _look_at(run, space, bench.layout)
-                self.done.append(run)
-                return space
+                touched = _touched(run, space, bench.layout)
+                if not touched:
+                    self.done.append(run)
+                    return space
+                self._leave_out_writers(bench, run, touched)
+                continue
             if run.result.timed_out or run.result.killed or not run.cutting:
                 raise Unsound(f"its tests do not end: {run.cut}")
             self._leave_out(bench, run)
@@ -86,10 +93,38 @@ class Runs:
     def _leave_out(self, bench: Bench, run: Run) -> None:
         """Raises Unsound: nothing else was found."""
         self.out |= run.cutting
+        self._ask_others(bench, run, f"its tests do not end: {run.cut}")
+
+    def _leave_out_writers(self, bench: Bench, run: Run, touched: str) -> None:
+        """Leave out the files of tests that write into the sources. Raises Unsound: none can be told from others."""
+        looks = 0
+
+        def writers(files: Sequence[str]) -> list[str]:
+            nonlocal looks
+            looks += 1
+            if looks > MOST_LOOKS:
+                return []
+            space = bench.sandbox.workspace({})
+            again = bench.run(space, [test for test in run.status if test.partition("::")[0] in files])
+            if not _touched(again, space, bench.layout):
+                return []
+            half = len(files) // 2
+            return list(files) if len(files) == 1 else [*writers(files[:half]), *writers(files[half:])]
+
+        why = f"its tests write into its own sources: {touched}"
+        files = list(dict.fromkeys(test.partition("::")[0] for test in run.status))
+        found = set(writers(files)) if len(files) > 1 else set()
+        if not found:
+            raise Unsound(why)
+        self.out |= {test: WRITES for test in run.status if test.partition("::")[0] in found}
+        self._ask_others(bench, run, why)
+
+    def _ask_others(self, bench: Bench, run: Run, why: str) -> None:
+        """Raises Unsound, saying why: there are no others."""
         found = run.known or tuple(run.status)
         left = [test for test in found if not self._is_out(test)]
         if not left:
-            raise Unsound(f"its tests do not end: {run.cut}")
+            raise Unsound(why)
         # A run of all tests is not the same as one of all by name: files that cannot be loaded have no names.
         self._asked = None if isinstance(bench.language, Knowing) else tuple(left)
 
@@ -113,7 +148,7 @@ class Runs:
             out[file] = "it cannot be loaded"
         for test in seen:
             if self._is_out(test):
-                out.setdefault(test, f"it {self.out[test.partition('::')[0]]}")
+                out.setdefault(test, f"it {self.out.get(test) or self.out[test.partition('::')[0]]}")
             elif not passed[test]:
                 out[test] = "it fails on the tree as it is"
             elif passed[test] < len(self.done):
@@ -128,6 +163,16 @@ class Runs:
         suite_s = statistics.median(run.result.seconds for run in self.done[-max(1, len(self.done) - 1) :])
         slowest_s = max((run.seconds.get(test, 0.0) for run in self.done for test in tests), default=0.0)
         return Sound(tests, dict(sorted(out.items())), max(0.1, suite_s - slow_s), slowest_s, outside)
+
+    def unended(self, language: Language) -> set[str]:
+        """Programs that did not end well in a run in which none of their tests failed."""
+        found: set[str] = set()
+        if not isinstance(language, Ending):
+            return found
+        for run in self.done:
+            failed = {language.program(test) for test, status in run.status.items() if status in ("fail", "error")}
+            found |= {name for name, well in (run.ended or {}).items() if not well} - failed
+        return found
 
     def _check(
         self, tests: Sequence[str], every: set[str], out: Mapping[str, str], said: Mapping[str, str], outside: bool
@@ -159,14 +204,13 @@ def slow_of(seconds: Mapping[str, float]) -> set[str]:
     return slow
 
 
-def _look_at(run: Run, space: Workspace, layout: Layout) -> None:
+def _touched(run: Run, space: Workspace, layout: Layout) -> str:
+    """A source that a run has changed, "" where there is none. Raises Unsound: it says nothing."""
     if not run.status:
         said = next(iter(run.said.values()), "") or run.result.stderr or run.result.stdout
         raise Unsound(f"its tests cannot be run: {' '.join(said.split())[-300:] or 'nothing was reported'}")
     assert isinstance(space, Layered)
-    touched = sorted(set(space.changes()) & set(layout.sources))
-    if touched:
-        raise Unsound(f"its tests write into its own sources: {touched[0]}")
+    return next(iter(sorted(set(space.changes()) & set(layout.sources))), "")
 
 
 def _least(runs: Sequence[Run], test: str) -> float:

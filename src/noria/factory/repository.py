@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import subprocess
 import tempfile
@@ -23,7 +25,7 @@ from noria.factory.layers import Store, Unfit, copy_tree
 from noria.factory.origins import debian, folder, git, npm, pypi
 from noria.factory.origins.base import Fetched, Origin, Unfetched
 from noria.factory.quarantine import Runs, Unsound
-from noria.languages.base import DEPS, SLOWEST, WORKSPACE, Language, Layout, Step, Unusable, Warm
+from noria.languages.base import DEPS, SLOWEST, UNENDED, WORKSPACE, Language, Layout, Step, Unusable, Warm
 
 #: Times that a step which may fail by chance is done at most.
 TRIES = 2
@@ -190,7 +192,10 @@ def _outside(step: Step, folder: Path) -> None:
     except subprocess.TimeoutExpired:
         raise Refused(f"install: {step.argv[0]} took longer than {step.timeout_s:g} s") from None
     if done.returncode != 0:
-        raise Refused(f"install: {(done.stderr.strip() or done.stdout.strip())[-300:]}")
+        said = (done.stderr.strip() or done.stdout.strip())[-300:]
+        if os.strerror(errno.ENOSPC) in said:  # no fault of the source
+            raise OSError(errno.ENOSPC, said)
+        raise Refused(f"install: {said}")
 
 
 def _inside(step: Step, above: Path, tree: Path, layout: Layout, sandbox: Sandbox) -> None:
@@ -243,6 +248,9 @@ def _checked(repo: Repo, out: Path, language: Language, sandbox: Sandbox, past: 
         raise Refused(f"the sandbox failed: {fault}") from fault
     layout = runs.layout(repo.layout)
     facts = {**dict(layout.facts), SLOWEST: f"{max(LEAST_TEST_S, SLOWER_TEST * sound.slowest_s):.1f}"}
+    unended = sorted(runs.unended(language))
+    if unended:
+        facts[UNENDED] = json.dumps(unended)
     layout = replace(layout, facts=tuple(sorted(facts.items())))
     found = replace(
         repo, tests=sound.tests, suite_s=round(sound.suite_s, 3), layout=layout, left_out=tuple(sound.left_out.items())

@@ -23,9 +23,11 @@ _WORK, _ANSWER = "work", "answer.txt"
 
 def run_guest(
     guests: Guests, argv: Sequence[str], own: Path, environment: Mapping[str, str], address: tuple[str, int],
-    timeout_s: float, given_up: threading.Event,
+    timeout_s: float, given_up: threading.Event, around: Sequence[tuple[str, str]] = (),
 ) -> Ended:  # fmt: skip
     """Run a command over the files of `own`, where `work` and the answer are afterwards as it left them.
+
+    It sees `around`, (place inside, folder of the host), too.
 
     Where it left too many or too large files, there is no `work`.
 
@@ -34,7 +36,7 @@ def run_guest(
     """
     files = {path: entry for path, entry in take_files(own).items() if not path.startswith("home/")}
     folders = [f"{ROOT}/{_WORK}", HOME]
-    left = guests.run(files, argv, environment, folders, address, own / "door", timeout_s, given_up)
+    left = guests.run(files, argv, environment, folders, address, own / "door", timeout_s, given_up, around)
     remove(own / _WORK)
     if left.files is not None:
         back: dict[str, Entry] = {

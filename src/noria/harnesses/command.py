@@ -24,7 +24,7 @@ from pydantic import Field, field_validator
 from noria.core.config import Checked
 from noria.core.errors import PolicyError, SandboxError, UserError, boundary
 from noria.core.files import read_plain
-from noria.core.protocols import Episode, Folders, World
+from noria.core.protocols import Episode, Equipment, Equipped, Folders, World
 from noria.core.types import Outcome, Task, Trajectory
 from noria.harnesses._guest import HOME, ROOT, named, real_python, run_guest
 from noria.harnesses._process import Cell, Ended, remove, run, sweep
@@ -42,6 +42,8 @@ if TYPE_CHECKING:  # what loads torch waits until a worker is built
 
 #: What a command may name in braces.
 NAMED = ("base_url", "api_key", "model", "task_file", "answer_file", "workdir", "python")
+#: Variable with the folders of programs that the world shows: a harness that makes a PATH of its own puts them first.
+FIRST = "NORIA_PATH"
 #: Start of the names of folders for rollouts; a process's number follows.
 PREFIX = "noria-harness-"
 #: Letters of a harness's last words that a reason holds.
@@ -195,12 +197,26 @@ class Player:
         timeout_s = min(self.config.timeout_s, limits.max_episode_s or self.config.timeout_s)
         argv = [part.format_map(names) for part in self.config.command]
         if self._guests is not None:
+            equipment = self._equipment(job.task, episode)
             host, _, port = self._policy.inside.root.removeprefix("http://").rpartition(":")
-            environment = {**kept, "HOME": HOME, **given}
-            return run_guest(self._guests, argv, own, environment, (host, int(port)), timeout_s, given_up)
+            environment = {**kept, "HOME": HOME, **equipment.variables, **given}
+            if equipment.path:
+                environment[FIRST] = ":".join(equipment.path)
+                environment["PATH"] = ":".join([*equipment.path, environment.get("PATH", "/usr/bin:/bin")])
+            return run_guest(
+                self._guests, argv, own, environment, (host, int(port)), timeout_s, given_up, equipment.shown
+            )
         environment = {**kept, "HOME": str(home), "TMPDIR": str(home), **given}
         cell = Cell(self._program, own, [self.root, *map(Path, self.config.hide)])
         return run(cell, argv, work, environment, timeout_s, self.config.log_kb << 10, given_up)
+
+    def _equipment(self, task: Task, episode: Episode) -> Equipment:
+        """What the world shows around the files of the episode."""
+        if not isinstance(episode, Equipped):
+            return Equipment()
+        equipped = episode
+        found: Equipment = self._world(task, lambda: equipped.equipment())
+        return found
 
     def _end(self, session: str) -> Trajectory | None:
         """Close the session: no call counts any more. What was recorded of it."""

@@ -39,7 +39,8 @@ except ImportError as fault:
     sys.exit({MISSING})
 url, model, task_file, given = sys.argv[1:]
 given = json.loads(given)
-os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "/usr/bin:/bin")
+path = [os.environ.get("{command.FIRST}"), os.path.dirname(sys.executable), os.environ.get("PATH", "/usr/bin:/bin")]
+os.environ["PATH"] = os.pathsep.join(filter(None, path))
 asked = {{"api_base": url, "api_key": "none"}}
 agent = DefaultAgent(
     LitellmModel(model_name=f"openai/{{model}}", model_kwargs=asked),

@@ -5,7 +5,9 @@ import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.security.MessageDigest;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -22,15 +24,19 @@ import org.junit.runner.notification.RunListener;
  * Runs test classes under JUnit 4 and writes one JSON line per event (see _lines.py).
  *
  * <p>Arguments: the report, seconds that a test may take, a file of lines {@code path TAB class [TAB method]...}; without
- * methods all of the class run.
+ * methods all of the class run. Where a key lies beside the report, it is taken away before any class of the tests is
+ * loaded, and each line begins with its code over the line's number and text.
  */
 public final class _JUnitRunner extends RunListener {
     private static final int MAX_SAID = 1500;
     private static final int WAITING = 6;
+    private static final int BLOCK = 64;
 
     private final Writer report;
     private final double limit;
     private final Map<String, Integer> seen = new HashMap<>();
+    private final byte[] key;
+    private int count;
     private String path = "";
     private volatile String current;
     private volatile long began;
@@ -39,14 +45,16 @@ public final class _JUnitRunner extends RunListener {
     private String status = "pass";
     private String said = "";
 
-    private _JUnitRunner(Writer report, double limit) {
+    private _JUnitRunner(Writer report, byte[] key, double limit) {
         this.report = report;
+        this.key = key;
         this.limit = limit;
     }
 
     public static void main(String[] words) throws Exception {
+        byte[] key = taken(Paths.get(words[0]).resolveSibling(".key"));
         Writer report = new OutputStreamWriter(new FileOutputStream(words[0]), StandardCharsets.UTF_8);
-        _JUnitRunner runner = new _JUnitRunner(report, Double.parseDouble(words[1]));
+        _JUnitRunner runner = new _JUnitRunner(report, key, Double.parseDouble(words[1]));
         Thread watch = new Thread(runner::watch);
         watch.setDaemon(true);
         watch.start();
@@ -56,6 +64,15 @@ public final class _JUnitRunner extends RunListener {
         }
         runner.write("{\"end\": 0}");
         Runtime.getRuntime().halt(0);
+    }
+
+    private static byte[] taken(Path place) throws Exception {
+        if (!Files.exists(place)) {
+            return new byte[0];
+        }
+        byte[] key = Files.readAllBytes(place);
+        Files.delete(place);
+        return key;
     }
 
     private void run(String file, String name, Set<String> methods) throws Exception {
@@ -159,8 +176,29 @@ public final class _JUnitRunner extends RunListener {
     }
 
     private synchronized void write(String line) throws Exception {
-        report.write(line + "\n");
+        report.write((key.length == 0 ? "" : code(count + ":" + line) + " ") + line + "\n");
         report.flush();
+        count++;
+    }
+
+    /** HMAC-SHA256 in hex (RFC 2104), for a key of one block at most. */
+    private String code(String text) throws Exception {
+        MessageDigest hash = MessageDigest.getInstance("SHA-256");
+        byte[] inner = new byte[BLOCK];
+        byte[] outer = new byte[BLOCK];
+        for (int at = 0; at < BLOCK; at++) {
+            byte part = at < key.length ? key[at] : 0;
+            inner[at] = (byte) (part ^ 0x36);
+            outer[at] = (byte) (part ^ 0x5c);
+        }
+        hash.update(inner);
+        byte[] first = hash.digest(text.getBytes(StandardCharsets.UTF_8));
+        hash.update(outer);
+        StringBuilder out = new StringBuilder();
+        for (byte each : hash.digest(first)) {
+            out.append(String.format("%02x", each));
+        }
+        return out.toString();
     }
 
     private static String quoted(String text) {

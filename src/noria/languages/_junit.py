@@ -29,16 +29,7 @@ class Case:
 
 def cases(data: bytes) -> Iterator[Case]:
     """The tests of a report; a program of Unity counts as its own tests. A broken report has none."""
-    if len(data) > MOST_BYTES or b"<!DOCTYPE" in data or b"<!ENTITY" in data:
-        return
-    try:
-        root = ElementTree.fromstring(data)
-    except ElementTree.ParseError:
-        return
-    for case in root.iter("testcase"):
-        name = " ".join(case.get("name", "").split())
-        if not name:
-            continue
+    for name, case in _programs(data):
         printed = case.findtext("system-out") or ""
         seconds = _number(case.get("time", ""))
         inner = _UNITY.findall(printed)
@@ -51,6 +42,24 @@ def cases(data: bytes) -> Iterator[Case]:
             failure = case.find("failure")
             why = (failure.get("message") or failure.text or "") if failure is not None else ""
             yield Case(f"{name}::whole", _status(case), _told(printed) or why, seconds)
+
+
+def programs(data: bytes) -> dict[str, bool]:
+    """Name of each program that was run -> whether it passed."""
+    return {name: _status(case) in ("pass", "skip") for name, case in _programs(data)}
+
+
+def _programs(data: bytes) -> Iterator[tuple[str, ElementTree.Element]]:
+    if len(data) > MOST_BYTES or b"<!DOCTYPE" in data or b"<!ENTITY" in data:
+        return
+    try:
+        root = ElementTree.fromstring(data)
+    except ElementTree.ParseError:
+        return
+    for case in root.iter("testcase"):
+        name = " ".join(case.get("name", "").split())
+        if name:
+            yield name, case
 
 
 def _status(case: ElementTree.Element) -> Status:

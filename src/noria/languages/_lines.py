@@ -45,6 +45,16 @@ def unsealed(data: bytes, key: bytes) -> bytes:
     return b"\n".join(kept)
 
 
+def gathered(data: bytes, key: bytes) -> dict[str, bytes]:
+    """The reports that `_collect` has put into its sealed file, by name."""
+    found: dict[str, list[str]] = {}
+    for text in unsealed(data, key).split(b"\n"):
+        if text:
+            name, part = json.loads(text)
+            found.setdefault(name, []).append(part)
+    return {name: "".join(parts).encode("utf-8", "surrogatepass") for name, parts in found.items()}
+
+
 class Lines:
     """The reading half of a language whose runner writes `report.jsonl`."""
 

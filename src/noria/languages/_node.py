@@ -13,7 +13,7 @@ from typing import Any
 from noria.languages import _files, _toolchains
 from noria.languages._lines import NAME, Lines, lines, unsealed
 from noria.languages._reach import reached
-from noria.languages.base import DEPS, SLOWEST, WORKSPACE, Layout, Step, Unusable
+from noria.languages.base import DEPS, SEALED, SLOWEST, WORKSPACE, Layout, Step, Unusable
 
 #: Seconds of one test file, and of a run of all.
 FILE_S, SUITE_S = 20.0, 300.0
@@ -145,8 +145,10 @@ def no_tests(package: Mapping[str, Any]) -> Unusable:
 class Node(Lines):
     """The common part of both plug-ins."""
 
+    name = ""
     caches: tuple[str, ...] = ("node_modules", ".nyc_output", "coverage", ".cache", "*.tsbuildinfo")
     built: tuple[str, ...] = ()
+    watched = ("",)
     key = ".key"
 
     def missing(self) -> str | None:
@@ -168,9 +170,24 @@ class Node(Lines):
         known = path in layout.tests or path in layout.settings
         return known or is_test(path) or "node_modules" in path.split("/") or Path(path).name in SETTINGS
 
+    def by_hand(self, layout: Layout) -> str:
+        """See `Manual`: of one of its files of tests, by the runner that most of them have."""
+        found = list(json.loads(layout.fact("kinds", "{}")).values())
+        words = {"node": "node --test FILE", "tape": "node FILE", "plain": "node FILE",
+                 "mocha": "/node_modules/.bin/mocha FILE"}  # fmt: skip
+        return words.get(max(found, key=found.count), "") if found and self.name == "javascript" else ""
+
+    def variables(self, layout: Layout) -> Mapping[str, str]:
+        """See `Manual`."""
+        return {}
+
     def tampers(self, before: str, after: str) -> str:
         """See `Wary`."""
         return ", ".join(sorted(reached(_REACHING, before, after)))
+
+    def seals(self, layout: Layout) -> bool:
+        """See `Sealing`."""
+        return bool(layout.fact(SEALED))
 
     def unsealed(self, reports: Mapping[str, bytes], key: bytes) -> Mapping[str, bytes]:
         """See `Sealing`."""

@@ -24,8 +24,10 @@ from types import CodeType, FrameType
 from typing import Any
 
 MAX_SAID = 1500
-#: Name of the file with the key, beside the report.
-KEY = ".key"
+#: Names of the files with the key and with options that are too long for a word, beside the report.
+KEY, GIVEN = ".key", "given"
+#: Settings of a repository that are taken back: they ask for plugins that are not there.
+WITHOUT = ("addopts=", "required_plugins=")
 #: Signal, timer, and how many times the limit it runs.
 TIMERS = ((signal.SIGPROF, signal.ITIMER_PROF, 1), (signal.SIGALRM, signal.ITIMER_REAL, 6))
 
@@ -164,13 +166,18 @@ def taken(place: str) -> bytes:
 
 
 def main() -> None:
-    path, options = sys.argv[1], json.loads(sys.argv[2])
+    path, text = sys.argv[1:3]
+    if text == GIVEN:
+        with open(os.path.join(os.path.dirname(path), GIVEN), encoding="utf-8") as file:
+            text = file.read()
+    options = json.loads(text)
     key = taken(os.path.join(os.path.dirname(path), KEY))
     import pytest  # here alone: the file is also read where there is none
 
     tracer = Tracer(options["trace"]) if options["trace"] else None
     report = Report(path, key, options, tracer)
-    words = ["-q", "-o", "addopts=", "-p", "no:cacheprovider", "--tb=short", "--no-summary"]
+    words = ["-q", *(word for each in WITHOUT for word in ("-o", each))]
+    words += ["-p", "no:cacheprovider", "--tb=short", "--no-summary"]
     words += ["--continue-on-collection-errors", *sys.argv[3:]]
     sys.path[0] = os.getcwd()
     code = int(pytest.main(words, plugins=[report]))

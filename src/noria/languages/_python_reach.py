@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from noria.core.syntax import parse
 
 #: Modules that are the runner, or lead to any object of the process.
-MODULES = frozenset({"_pytest", "pytest", "pluggy", "unittest", "ctypes", "builtins", "_pytest_runner"})
+MODULES = frozenset({
+    "_pytest", "pytest", "pluggy", "unittest", "ctypes", "builtins", "_pytest_runner", "runpy", "marshal",
+    "zipimport",
+})  # fmt: skip
 #: Members of a module by which that is done; "sys" and "gc" as values would hide which.
 MEMBERS = {
     "sys": frozenset({
@@ -27,6 +30,10 @@ MEMBERS = {
 ATTRIBUTES = frozenset({
     "f_back", "f_globals", "f_locals", "f_builtins", "tb_frame", "gi_frame", "cr_frame", "ag_frame", "__globals__",
     "__builtins__", "__subclasses__",
+})  # fmt: skip
+#: Functions that run the code of a file, whatever its name is.
+LOADERS = frozenset({
+    "exec_module", "load_module", "spec_from_file_location", "spec_from_loader", "SourceFileLoader", "run_path",
 })  # fmt: skip
 NAMES = frozenset({"exec", "eval", "__import__", "__builtins__"})
 #: Texts that name one of those, or where a process shows itself.
@@ -83,12 +90,12 @@ def _of_import(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     elif not node.level and node.module is not None:
         if node.module.partition(".")[0] in MODULES:
             yield node.module
-        members = MEMBERS.get(node.module, frozenset())
+        members = MEMBERS.get(node.module, frozenset()) | LOADERS
         yield from (f"{node.module}.{each.name}" for each in node.names if each.name in members)
 
 
 def _of_attribute(node: ast.Attribute, known: dict[str, str]) -> Iterator[str]:
-    if node.attr in ATTRIBUTES:
+    if node.attr in ATTRIBUTES or node.attr in LOADERS:
         yield node.attr
     root = node.value
     while isinstance(root, ast.Attribute):

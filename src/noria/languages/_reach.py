@@ -13,4 +13,5 @@ def reached(words: re.Pattern[str], before: str, after: str) -> set[str]:
     Lines that are comments and nothing else are passed over, but for those with a quote: a text of several lines, or
     one with code in it, could end there.
     """
-    return set(words.findall(_COMMENT.sub("", after))) - set(words.findall(before))
+    new = set(words.findall(_COMMENT.sub("", after))) - set(words.findall(before))
+    return {"".join(each) for each in new}  # an expression with several groups finds tuples

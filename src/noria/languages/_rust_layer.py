@@ -1,4 +1,4 @@
-"""Makes the dependency layer of a Rust repository: crates as sources, our test runner, and `cargo` on its path.
+"""Makes the dependency layer of a Rust repository: crates as sources, and `cargo` on its path.
 
     python _rust_layer.py '{"needs": ["memchr = \\"2\\"", …], "names": ["memchr"], "without": "strsim"}'
 
@@ -17,19 +17,8 @@ import tempfile
 from pathlib import Path
 
 VENDOR = Path("vendor")
-_TEST = """#!/bin/sh
-# Started by cargo instead of each test program: its report goes to a file of its own.
-name=$(basename "$1"); name=${name%-*}
-label=$name
-[ -f "tests/$name.rs" ] && label="tests/$name.rs"
-to="$NORIA_REPORT/$name.json"
-printf '{"label": "%s"}\\n' "$label" >> "$to"
-ulimit -t "$NORIA_LIMIT_S"
-"$@" >> "$to"
-code=$?
-[ $code -ge 128 ] && [ $code -ne 134 ] && [ $code -ne 139 ] && printf '\\n{"slow": "%s"}\\n' "$label" >> "$to"
-exit $code
-"""
+#: Crates come from the layer.
+_HERE = """--config 'source.crates-io.replace-with="layer"' --config 'source.layer.directory="/deps/vendor"' """
 
 
 def main() -> None:
@@ -45,8 +34,8 @@ def main() -> None:
     programs.mkdir()
     toolchain = given["toolchain"]
     for name in ("cargo", "rustc", "rustdoc"):
-        _program(programs / name, f'#!/bin/sh\nPATH="{toolchain}:$PATH" exec {toolchain}/{name} "$@"\n')
-    _program(programs / "noria-test", _TEST)
+        words = _HERE if name == "cargo" else ""
+        _program(programs / name, f'#!/bin/sh\nPATH="{toolchain}:$PATH" exec {toolchain}/{name} {words}"$@"\n')
 
 
 def _program(place: Path, text: str) -> None:

@@ -16,11 +16,15 @@ from noria.core.errors import NoriaError
 from noria.core.protocols import ExecResult
 
 WORKSPACE, DEPS = "/workspace", "/deps"
+#: File for what a step is given, and letters of a word up to which it need not be one.
+GIVEN, MOST_WORD = "given", 100_000
 
 #: Fact of a layout whose tests have run: seconds of processor time that a test may take, far more than any took.
 SLOWEST = "test_s"
 #: Fact of a layout: ids of tests, as JSON, that a run of all tests does not start. Languages that are `Knowing` obey.
 LEFT_OUT = "left_out"
+#: Fact of a layout: programs of tests, as JSON, that do not end well on the sound tree although their tests pass.
+UNENDED = "unended"
 #: Fact of a layout whose layer has a runner that seals its reports.
 SEALED = "sealed"
 #: What `read_said` tells of a test that took longer than its limit, and of one in which the process ended.
@@ -40,6 +44,7 @@ class Step:
     place   "inside": in the sandbox, working folder `/workspace`/`folder`. "outside": on this machine, working folder
             the dependency layer, for the clients of package managers alone: such a step fetches or unpacks, and
             executes nothing of what it fetched, and nothing of the repository.
+    given   text of the file `GIVEN` below the folder `report` of a run: a single word of `argv` holds 128 KiB at most
     """
 
     argv: tuple[str, ...]
@@ -47,6 +52,7 @@ class Step:
     env: tuple[tuple[str, str], ...] = ()
     folder: str = "."
     place: Literal["inside", "outside"] = "inside"
+    given: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +174,41 @@ class Sealing(Protocol):
     #: name of the file below the folder `report` that the key is put into; the runner takes it away
     key: str
 
+    def seals(self, layout: Layout) -> bool:
+        """Whether the runner of this repository does: one in an old layer may not."""
+        ...
+
     def unsealed(self, reports: Mapping[str, bytes], key: bytes) -> Mapping[str, bytes]:
         """The reports without the seals, and without lines whose seal or place is another."""
         ...
 
 
 @runtime_checkable
+class Ending(Protocol):
+    """A language whose tests stand together in programs, of which it is known from outside how they ended.
+
+    What a program reports of a test that passed can be forged by the code under test. That it ended well can not.
+    """
+
+    def read_ended(self, reports: Mapping[str, bytes]) -> Mapping[str, bool]:
+        """Program -> whether it ended as one does in which no test failed."""
+        ...
+
+    def program(self, test: str) -> str:
+        """The program that a test stands in."""
+        ...
+
+    def unit(self, test: str) -> str:
+        """What runs as a whole where this test is asked for: another test of it may fail the program."""
+        ...
+
+
+@runtime_checkable
 class Wary(Protocol):
     """A language whose sources run in the same process as the tests: `tampers` says how a change meddles with that."""
+
+    #: endings of files that can get into a build or a run: ("",) where any can, once a source names it
+    watched: tuple[str, ...]
 
     def tampers(self, before: str, after: str) -> str:
         """What of a changed source reaches for the runner and was not in the one before, "" where nothing does.
@@ -215,4 +248,17 @@ class Quoting(Protocol):
 
         `read` gives the text of a file of the repository, and raises OSError.
         """
+        ...
+
+
+@runtime_checkable
+class Manual(Protocol):
+    """A language that tells a policy how it runs the tests that it finds."""
+
+    def by_hand(self, layout: Layout) -> str:
+        """A shell command for the root of the repository."""
+        ...
+
+    def variables(self, layout: Layout) -> Mapping[str, str]:
+        """Variables of the environment that it needs, beside the layer's programs on the path."""
         ...

@@ -6,7 +6,6 @@ import importlib.metadata
 import json
 import math
 import re
-import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,13 +14,14 @@ from typing import Any
 
 from noria.core.protocols import ExecResult
 from noria.languages import _files, _toolchains
+from noria.languages._collected import Collected, step
 from noria.languages._lines import lines
 from noria.languages._reach import reached
-from noria.languages.base import DEPS, SLOW, SLOWEST, Layout, Status, Step, Unusable
+from noria.languages.base import DEPS, MOST_WORD, SLOW, SLOWEST, Layout, Status, Step, Unusable
 
 SUITE_S, PACKAGE_S = 600.0, 60.0
 BUILD = ".noria-go"
-REPORT, COVER = "report.jsonl", "cover.out"
+REPORT, COVER, COVERED = "report.jsonl", "cover.out", "/tmp/cover.out"
 _MODULE = re.compile(r"(?m)^module\s+(\S+)")
 _REQUIRED = re.compile(r"(?m)^\s*(?:require\s+)?(\w[\w.-]*\.[\w-]+/\S+)\s+(v\S+)")
 #: A block of a cover profile: file, first and last line, how often it ran.
@@ -30,17 +30,23 @@ _TESTED = re.compile(r"(?m)^func\s+Test\w*\(")
 _SETTINGS = frozenset({"go.mod", "go.sum", "go.work", "Makefile"})
 _EVENTS: dict[str, Status] = {"pass": "pass", "fail": "fail", "skip": "skip"}
 _REACHING = re.compile(
-    r"\b(os\.(?:Exit|Stdout|Stderr|Args|OpenFile|Create|WriteFile)|\"os/exec\"|\"syscall\"|\"unsafe\"|\"testing\"|"
-    r"\"plugin\"|runtime\.(?:Goexit|SetFinalizer)|"
-    r"go:linkname|go:build|func init\(\)|import \"C\")"
+    r"(?m)\b(os\.(?:Exit|Stdout|Stderr|Args|OpenFile|Create|WriteFile|StartProcess|NewFile|FindProcess)|"
+    r"runtime\.(?:Goexit|SetFinalizer)|"
+    r"flag\.(?:Set|CommandLine|Lookup|Parse)|func init\(\))|"
+    r"([\"`](?:os/exec|syscall|unsafe|testing|plugin|C)[\"`]|golang\.org/x/sys|"
+    r"go:linkname|go:build|\+build)|"
+    # another name for a package, and a path that is written in another way
+    r"(?:^\s*|\bimport\s+|[(;]\s*)((?!import\b)(?:\w+|\.)\s+[\"`](?:os|flag|runtime)[\"`])|"
+    r"^\s*(?:import\s+)?(?:[\w.]+\s+)?(\"[^\"\n]*\\[^\"\n]*\")\s*;?$"
 )
 
 
-class Go:
+class Go(Collected):
     """The plug-in."""
 
     name = "go"
     suffixes = (".go",)
+    watched = suffixes
     caches: tuple[str, ...] = ("*.test", "*.prof")
     built = (f"{BUILD}/",)
 
@@ -88,7 +94,7 @@ class Go:
 
     def coverage(self, layout: Layout, report: str) -> Step:
         """See `Covering`: by go itself."""
-        return self._run(layout, None, report, ("-coverpkg", "./...", "-coverprofile", f"{report}/{COVER}"))
+        return self._run(layout, None, report, ("-coverpkg", "./...", "-coverprofile", COVERED))
 
     def read_coverage(self, reports: Mapping[str, bytes]) -> Mapping[str, Mapping[str, frozenset[int]]]:
         """See `Covering`: lines that any test runs count for each."""
@@ -103,24 +109,34 @@ class Go:
 
     def _run(self, layout: Layout, tests: Sequence[str] | None, report: str, more: Sequence[str]) -> Step:
         limit_s = max(10, math.ceil(float(layout.fact(SLOWEST, str(PACKAGE_S)))))
-        words = ["go", "test", "-json", "-p", "1", "-count", "1", "-vet", "off", "-timeout", f"{limit_s}s", *more]
+        words = ["go", "test", "-json", "-p", "1", "-count", "1", "-vet", "off", "-timeout", f"{limit_s}s"]
+        if more:
+            words += [*more]
         if tests is None:
             words.append("./...")
         else:
             names = dict.fromkeys(test.partition("::")[2].partition("/")[0] for test in tests)
-            words += ["-run", f"^({'|'.join(names)})$", *dict.fromkeys(test.partition("::")[0] for test in tests)]
+            named = f"^({'|'.join(names)})$"
+            words += ["-run", named] if len(named) < MOST_WORD else []
+            words += dict.fromkeys(test.partition("::")[0] for test in tests)
         env = (
             ("PATH", _toolchains.path()), ("HOME", "/tmp"), ("GOCACHE", f"/workspace/{BUILD}"), ("GOPROXY", "off"),
             ("GOMODCACHE", f"{DEPS}/modules"), ("GOFLAGS", "-mod=mod"), ("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "0"),
             ("GOSUMDB", "off"), ("GOMAXPROCS", "2"), ("TZ", "UTC"),
         )  # fmt: skip
-        named = f"printf %s {shlex.quote(layout.fact('module'))} > {report}/module; "
-        return Step(("sh", "-c", f"{named}{shlex.join(words)} > {report}/{REPORT}; true"), SUITE_S, env)
+        given = {"program": {"argv": words, "to": REPORT, "exit": "exit"}, "texts": {"module": layout.fact("module")},
+                 "files": {COVER: COVERED}}  # fmt: skip
+        return step(report, given, SUITE_S, env)
 
     def steers(self, layout: Layout, path: str) -> bool:
-        """Tests, and what names the modules."""
+        """Tests, what names the modules, and what no compiler of Go has seen."""
         known = path in layout.tests or path in layout.settings
-        return known or path.endswith("_test.go") or path.startswith(("vendor/", BUILD)) or Path(path).name in _SETTINGS
+        return (
+            known
+            or path.endswith(("_test.go", ".s", ".S", ".syso"))
+            or path.startswith(("vendor/", BUILD))
+            or Path(path).name in _SETTINGS
+        )
 
     def tampers(self, before: str, after: str) -> str:
         """See `Wary`."""
@@ -164,6 +180,31 @@ class Go:
             for line in lines(reports.get(REPORT, b""))
             if isinstance(line.get("Test"), str) and line.get("Action") in _EVENTS
         }
+
+    def by_hand(self, layout: Layout) -> str:
+        """See `Manual`."""
+        return "go test ./..."
+
+    def variables(self, layout: Layout) -> Mapping[str, str]:
+        """See `Manual`."""
+        return {"GOCACHE": "/tmp/go", "GOPROXY": "off", "GOFLAGS": "-mod=mod", "GOSUMDB": "off", "CGO_ENABLED": "0"}
+
+    def read_ended(self, reports: Mapping[str, bytes]) -> Mapping[str, bool]:
+        """See `Ending`: what go says last of a package, which it knows from how its program ended."""
+        found: dict[str, bool] = {}
+        for line in lines(reports.get(REPORT, b"")):
+            if "Test" not in line and line.get("Action") in _EVENTS:
+                found[str(line.get("Package"))] = line["Action"] == "pass"
+        return found
+
+    def program(self, test: str) -> str:
+        """See `Ending`."""
+        return test.partition("::")[0]
+
+    def unit(self, test: str) -> str:
+        """See `Ending`: a test with all that it starts itself."""
+        package, _, name = test.partition("::")
+        return f"{package}::{name.partition('/')[0]}"
 
 
 _NOTHING = ExecResult(0, "", "", 0.0)

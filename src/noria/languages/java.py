@@ -14,9 +14,9 @@ from pathlib import Path
 
 from noria.core.protocols import ExecResult
 from noria.languages import _files
-from noria.languages._lines import NAME, Lines
+from noria.languages._lines import NAME, Lines, unsealed
 from noria.languages._reach import reached
-from noria.languages.base import DEPS, SLOWEST, Layout, Status, Step, Unusable
+from noria.languages.base import DEPS, GIVEN, SEALED, SLOWEST, Layout, Status, Step, Unusable
 
 SUITE_S, TEST_S = 600.0, 30.0
 BUILD = ".noria-classes"
@@ -39,8 +39,12 @@ _REACHING = re.compile(
     r"\b(org\.junit|junit\.framework|System\.(?:exit|setOut|setErr)|Runtime|ProcessBuilder|"
     r"java\.lang\.(?:reflect|instrument|invoke|management)|setAccessible|Unsafe|sun\.misc|StackTrace\w*|StackWalker|"
     r"getAllStackTraces|ThreadGroup|ClassLoader|SecurityManager|addShutdownHook|FileOutputStream|FileWriter|RandomAccessFile|"
-    r"java\.nio\.file|native)\b"
+    r"java\.nio\.file|native|_JUnitRunner|"
+    # classes of a package come before those that its tests import by a star, and before those of java.lang
+    r"(?:class|interface|enum|record)\s+(?:Assert|Assume|TestCase|Test|Before|After|Rule|Object|String|Math|Objects|Arrays|"
+    r"Integer|Long|Double|Boolean|Character|Throwable))\b"
 )
+_ESCAPE = re.compile(r"\\u+([0-9a-fA-F]{4})")
 
 
 class Java(Lines):
@@ -48,6 +52,8 @@ class Java(Lines):
 
     name = "java"
     suffixes = (".java",)
+    watched = suffixes
+    key = ".key"
     caches = ("*.class", "target", ".gradle")
     built = (f"{BUILD}/",)
 
@@ -97,7 +103,7 @@ class Java(Lines):
             for start, package in foreign.items()
             if re.search(rf"import\s+(static\s+)?{re.escape(start)}\.", imported)
         )
-        facts = {"main": base[0], "test": base[1], "classes": "\n".join(classes)}
+        facts = {"main": base[0], "test": base[1], "classes": "\n".join(classes), SEALED: "1"}
         settings = tuple(path for path in _files.files(root) if Path(path).name in _SETTINGS)
         hidden = ("/usr/share/java", "/usr/share/maven-repo")
         return Layout(
@@ -123,18 +129,17 @@ class Java(Lines):
             f"""made() {{ [ -f {BUILD}/$1.list ] && find "$2" -name '*.java' | sort | cmp -s - {BUILD}/$1.list && """
             f"""[ -z "$(find "$2" -name '*.java' -newer {BUILD}/$1.list)" ]; }}""",
             f"mkdir -p {BUILD}",
-            """listed() { find "$1" -name '*.java' ! -name module-info.java; }""",
+            """listed() { find "$1" -name '*.java' ! -name module-info.java -printf '"%p"\\n'; }""",
             f"if ! made main {main}; then rm -rf {BUILD}/main; listed {main} > /tmp/list",
             f"{javac} -cp {shlex.quote(jars)} -d {BUILD}/main @/tmp/list {said}",
             f"find {main} -name '*.java' | sort > {BUILD}/main.list; fi",
             f"if ! made test {test}; then rm -rf {BUILD}/test; listed {test} > /tmp/list",
             f"{javac} -cp {shlex.quote(f'{BUILD}/main:{jars}')} -d {BUILD}/test @/tmp/list {said}",
             f"find {test} -name '*.java' | sort > {BUILD}/test.list; fi",
-            'printf %s "$1" > /tmp/chosen',
-            f"exec java {light} -cp {path} _JUnitRunner {report}/{NAME} {limit_s} /tmp/chosen > /dev/null",
+            f"exec java {light} -cp {path} _JUnitRunner {report}/{NAME} {limit_s} {report}/{GIVEN} > /dev/null",
         ])  # fmt: skip
         env = (("TZ", "UTC"), ("LC_ALL", "C.UTF-8"), ("PATH", "/usr/local/bin:/usr/bin:/bin"))
-        return Step(("sh", "-c", words, "sh", self._chosen(layout, tests)), SUITE_S, env)
+        return Step(("sh", "-c", words), SUITE_S, env, given=self._chosen(layout, tests))
 
     def _chosen(self, layout: Layout, tests: Sequence[str] | None) -> str:
         """Lines for the runner: file, class, and the methods that are wanted where not all are."""
@@ -156,8 +161,17 @@ class Java(Lines):
         return known or below or Path(path).name in _SETTINGS
 
     def tampers(self, before: str, after: str) -> str:
-        """See `Wary`."""
+        """See `Wary`: a sign may be written by its number."""
+        before, after = (_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text) for text in (before, after))
         return ", ".join(sorted(reached(_REACHING, before, after)))
+
+    def seals(self, layout: Layout) -> bool:
+        """See `Sealing`."""
+        return bool(layout.fact(SEALED))
+
+    def unsealed(self, reports: Mapping[str, bytes], key: bytes) -> Mapping[str, bytes]:
+        """See `Sealing`."""
+        return {path: unsealed(data, key) for path, data in reports.items()}
 
     def read(self, reports: Mapping[str, bytes], result: ExecResult) -> Mapping[str, Status]:
         """See `Language`."""

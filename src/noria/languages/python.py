@@ -22,7 +22,9 @@ from noria.languages._python_reach import reaches
 from noria.languages.base import (
     DEPS,
     DIED,
+    GIVEN,
     LEFT_OUT,
+    MOST_WORD,
     SEALED,
     SLOW,
     SLOWEST,
@@ -65,6 +67,7 @@ class Python:
 
     name = "python"
     suffixes = (".py",)
+    watched = suffixes
     caches = ("__pycache__", "*.pyc", ".pytest_cache", ".mypy_cache", ".ruff_cache", "*.egg-info", ".hypothesis")
 
     built = (".noria-pyc/",)
@@ -136,6 +139,14 @@ class Python:
         path = ":".join([*json.loads(layout.fact("path", "[]")), f"{DEPS}/site"])
         return step.argv[1:], {**dict(step.env), "PYTHONPATH": path, "PYTHONNOUSERSITE": "1"}
 
+    def by_hand(self, layout: Layout) -> str:
+        """See `Manual`."""
+        return "python -m pytest"
+
+    def variables(self, layout: Layout) -> Mapping[str, str]:
+        """See `Manual`: the repository's own options of pytest may ask for plugins that the layer has not."""
+        return {"PYTEST_ADDOPTS": " ".join(f"-o {option}" for option in _pytest_runner.WITHOUT)}
+
     def coverage(self, layout: Layout, report: str) -> Step:
         """The same with lines traced; slower by a factor of 3 to 10."""
         return self._run(layout, None, report, [f"{WORKSPACE}/{path}" for path in layout.sources])
@@ -169,6 +180,10 @@ class Python:
         """See `Knowing`."""
         found = [line["known"] for line in _told(reports) if isinstance(line.get("known"), list)]
         return tuple(str(id_) for each in found for id_ in each)
+
+    def seals(self, layout: Layout) -> bool:
+        """See `Sealing`."""
+        return bool(layout.fact(SEALED))
 
     def unsealed(self, reports: Mapping[str, bytes], key: bytes) -> Mapping[str, bytes]:
         """See `Sealing`."""
@@ -216,10 +231,12 @@ class Python:
             files = [path for path in layout.tests if _collected(path)]
         else:
             files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-        words = (f"{DEPS}/bin/python", f"{DEPS}/_pytest_runner.py", f"{report}/report.jsonl", json.dumps(options))
+        text = json.dumps(options)
+        long = len(text) > MOST_WORD
+        words = (f"{DEPS}/bin/python", f"{DEPS}/_pytest_runner.py", f"{report}/report.jsonl", GIVEN if long else text)
         env = (("PATH", f"{DEPS}/bin:/usr/local/bin:/usr/bin:/bin"), ("PYTHONHASHSEED", "0"), ("TZ", "UTC"),
                ("PYTHONPYCACHEPREFIX", f"{WORKSPACE}/{self.built[0]}"), ("PYTHONDONTWRITEBYTECODE", ""))  # fmt: skip
-        return Step((*words, *files), SUITE_S * (4 if trace else 1), env)
+        return Step((*words, *files), SUITE_S * (4 if trace else 1), env, given=text if long else "")
 
 
 def is_test(path: str) -> bool:

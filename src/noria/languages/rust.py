@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -17,9 +16,11 @@ from typing import Any
 
 from noria.core.protocols import ExecResult
 from noria.languages import _files, _toolchains
+from noria.languages._collected import Collected, step
+from noria.languages._guard import GUARD
 from noria.languages._lines import lines
 from noria.languages._reach import reached
-from noria.languages.base import DEPS, SLOW, SLOWEST, Layout, Status, Step, Unusable
+from noria.languages.base import DEPS, SLOW, SLOWEST, WORKSPACE, Layout, Status, Step, Unusable
 
 SUITE_S, TEST_S = 600.0, 30.0
 BUILD = ".noria-target"
@@ -29,16 +30,20 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _INSIDE = re.compile(r"#\[cfg\(test\)\]")
 _EVENTS: dict[str, Status] = {"ok": "pass", "failed": "fail", "ignored": "skip"}
 _REACHING = re.compile(
-    r"\b(std::process|process::\w+|io::stdout|std::fs|unsafe|libc|extern|asm|global_asm|include|"
-    r"catch_unwind|panic::\w+|set_hook|ctor|link_section|no_mangle|export_name|cfg\(test\)|cfg!\(test\))"
+    r"\b(std::process|process::\w+|io::stdout|std::fs|unsafe|libc|extern|asm|global_asm|include(?:_\w+)?|"
+    r"catch_unwind|panic::\w+|set_hook|ctor|link_section|no_mangle|export_name|"
+    # a macro in the place of one that tests use
+    r"(?:macro_rules!|as|macro)\s+(?:debug_)?(?:assert\w*|panic|matches|vec|format|unreachable|(?:e?print|write)(?:ln)?))\b|"
+    r"\buse\s[^;]{0,300}?\b(process|fs|panic|intrinsics)\b|(#\[\s*path|cfg!?\s*\(\s*test)"
 )
 
 
-class Rust:
+class Rust(Collected):
     """The plug-in. Tests beside the code stand in its files: a change that touches them does not count."""
 
     name = "rust"
     suffixes = (".rs",)
+    watched = ("",)
     caches = ("target", "*.rlib", "*.rmeta")
     built = (f"{BUILD}/",)
 
@@ -61,6 +66,9 @@ class Rust:
         package = manifest.get("package")
         if not isinstance(package, dict):
             raise Unusable("it is a workspace without a package at its root: name the folder of a member")
+        library = manifest.get("lib")
+        if isinstance(library, dict) and (library.get("proc-macro") or library.get("proc_macro")):
+            raise Unusable("its code runs in the compiler (proc-macro): what it breaks there is no failing test")
         rust = _files.ending(_files.files(root), self.suffixes)
         tests = tuple(path for path in rust if path.startswith("tests/"))
         sources = tuple(path for path in rust if path.startswith("src/"))
@@ -91,24 +99,26 @@ class Rust:
         return (Step((sys.executable, script, json.dumps(given)), 600.0, place="outside"),)
 
     def command(self, layout: Layout, tests: Sequence[str] | None, report: str) -> Step:
-        """All programs are built; each runs the chosen tests that it has."""
-        replaced = 'source.crates-io.replace-with="layer"'
-        runner = f"target.'cfg(all())'.runner='{DEPS}/bin/noria-test'"
-        build = ["cargo", "test", "--offline", "--quiet", "--no-fail-fast", "--tests"]
-        for setting in (replaced, f'source.layer.directory="{DEPS}/vendor"', runner):
+        """All programs are built; each runs the chosen tests that it has, and none of them ends by its own will."""
+        build = ["cargo", "test", "--no-run", "--offline", "--quiet", "--tests"]
+        build += ["--message-format", "json-render-diagnostics"]
+        for setting in ('source.crates-io.replace-with="layer"', f'source.layer.directory="{DEPS}/vendor"'):
             build += ["--config", setting]
-        words = ["--", "-Z", "unstable-options", "--format", "json", "--report-time", "--test-threads", "1"]
+        words = ["-Z", "unstable-options", "--format", "json", "--report-time", "--test-threads", "1"]
         if tests is not None:
             words += ["--exact", *dict.fromkeys(test.partition("::")[2] for test in tests)]
         limit_s = max(10, math.ceil(float(layout.fact(SLOWEST, str(TEST_S)))))
         env = (
             ("PATH", _toolchains.path()), ("CARGO_HOME", "/tmp/cargo"), ("CARGO_TARGET_DIR", BUILD),
             ("CARGO_INCREMENTAL", "0"), ("CARGO_PROFILE_DEV_DEBUG", "0"), ("CARGO_BUILD_JOBS", "1"),
-            ("RUSTC_BOOTSTRAP", "1"), ("RUST_BACKTRACE", "0"), ("NORIA_REPORT", report),
-            ("NORIA_LIMIT_S", str(limit_s)), ("TZ", "UTC"),
+            ("RUSTC_BOOTSTRAP", "1"), ("RUST_BACKTRACE", "0"), ("TZ", "UTC"),
         )  # fmt: skip
-        script = f"{shlex.join([*build, *words])} 2>&1 | grep -m 5 -A 3 '^error' >&2; true"
-        return Step(("sh", "-c", script), SUITE_S, env)
+        program = {
+            "argv": words, "limit_s": limit_s,
+            "env": {"CARGO_MANIFEST_DIR": WORKSPACE, "LD_LIBRARY_PATH": f"{WORKSPACE}/{BUILD}/debug/deps"},
+        }  # fmt: skip
+        given = {"build": build, "cargo": True, "program": program, "guard": GUARD, "guard_at": f"{BUILD}/guard.so"}
+        return step(report, given, SUITE_S, env)
 
     def steers(self, layout: Layout, path: str) -> bool:
         """Tests, what steers the build, and benchmarks."""
@@ -122,7 +132,7 @@ class Rust:
             new.add("#[cfg(test)]")
         if len(_TESTED.findall(after)) > len(_TESTED.findall(before)):
             new.add("#[test]")
-        return ", ".join(sorted("".join(each) for each in new))
+        return ", ".join(sorted(new))
 
     def read(self, reports: Mapping[str, bytes], result: ExecResult) -> Mapping[str, Status]:
         """See `Language`."""
@@ -146,6 +156,32 @@ class Rust:
             if isinstance(event.get("exec_time"), int | float)
         }
 
+    def by_hand(self, layout: Layout) -> str:
+        """See `Manual`."""
+        return "cargo test --offline --tests"
+
+    def variables(self, layout: Layout) -> Mapping[str, str]:
+        """See `Manual`."""
+        return {"CARGO_HOME": "/tmp/cargo", "CARGO_TARGET_DIR": "/tmp/target"}
+
+    def read_ended(self, reports: Mapping[str, bytes]) -> Mapping[str, bool]:
+        """See `Ending`: by the exit code, for a program that leaves before its end has another."""
+        found: dict[str, bool] = {}
+        for path, data in reports.items():
+            if path.endswith(".json"):
+                label = next((str(line["label"]) for line in lines(data) if "label" in line), "")
+                well = reports.get(f"{path.removesuffix('.json')}.exit") == b"0"
+                found[label] = found.get(label, True) and well
+        return found
+
+    def program(self, test: str) -> str:
+        """See `Ending`."""
+        return test.partition("::")[0]
+
+    def unit(self, test: str) -> str:
+        """See `Ending`: each test runs alone."""
+        return test
+
 
 @cache
 def sysroot() -> Path | None:
@@ -163,7 +199,8 @@ def sysroot() -> Path | None:
 def _events(reports: Mapping[str, bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted(reports):
         label = ""
-        for line in lines(reports[path]):
+        # A source may have printed what is before an event on its line.
+        for line in lines(reports[path].replace(b'{ "type": "test"', b'\n{ "type": "test"')):
             if isinstance(line.get("label"), str) and not label:
                 label = line["label"]
             name, event = line.get("name"), line.get("event")

@@ -90,11 +90,13 @@ class Guests:
         door: Path,
         timeout_s: float,
         given_up: threading.Event,
+        around: Sequence[tuple[str, str]] = (),
     ) -> Left:
         """Run a command over files, in the first of `folders` (absolute, made first), until it ends or is `given_up`.
 
         `door` is a path for a socket, not there yet; through it, `address` is reached at the same port of the
-        loopback inside. Nothing of the guest runs any more when this returns.
+        loopback inside. `around` are (place inside, folder of the host) that this guest alone sees, read-only.
+        Nothing of the guest runs any more when this returns.
 
         Raises:
             SandboxError: the sandbox failed.
@@ -107,17 +109,17 @@ class Guests:
                 relay = Relay(listener, lambda: socket.create_connection(address))
                 threading.Thread(target=relay.run, name="noria-door", daemon=True).start()
                 try:
-                    return self._run(files, argv, environment, folders, address[1], door, timeout_s, given_up)
+                    server = self._server(door, around)
+                    return self._run(server, files, argv, environment, folders, address[1], timeout_s, given_up)
                 finally:
                     relay.close()
         except OSError as fault:
             raise SandboxError(f"the sandbox of a harness failed: {fault}") from fault
 
     def _run(
-        self, files: Mapping[str, Entry], argv: Sequence[str], environment: Mapping[str, str], folders: Sequence[str],
-        port: int, door: Path, timeout_s: float, given_up: threading.Event,
+        self, server: _Stoppable, files: Mapping[str, Entry], argv: Sequence[str], environment: Mapping[str, str],
+        folders: Sequence[str], port: int, timeout_s: float, given_up: threading.Event,
     ) -> Left:  # fmt: skip
-        server = self._server(door)
         over = threading.Event()
         watcher = threading.Thread(target=_watch, args=(server.stop, over, given_up), name="noria-guest", daemon=True)
         watcher.start()
@@ -148,10 +150,15 @@ class Guests:
         """Remove what was made outside. Idempotent."""
         self._finish()
 
-    def _server(self, door: Path) -> _Stoppable:
+    def _server(self, door: Path, around: Sequence[tuple[str, str]] = ()) -> _Stoppable:
         limits, plan = self.limits, self._plan
+        real = [(place, os.path.realpath(folder)) for place, folder in around]
+        for place, folder in real:
+            if any(place == own or place.startswith(own + "/") for own in _OWN) or not os.path.isdir(folder):
+                raise SandboxError(f"{folder} cannot be shown at {place}")
         if plan.uid is not None:
-            plan = replace(plan, staged={**plan.staged, str(door): "door"})
+            more = {folder: f"a{number}" for number, (_, folder) in enumerate(real) if folder not in plan.staged}
+            plan = replace(plan, staged={**plan.staged, **more, str(door): "door"})
         cage = None
         if self._above:
             name = f"{bwrap._label()}{os.getpid()}-g{next(_numbers)}"
@@ -166,7 +173,8 @@ class Guests:
         python = os.path.realpath(sys.executable)
         command = [python, "-s", "-S", "-B", "-P", f"{_jail.INSIDE}/_forkserver.py", json.dumps(settings)]
         scripts = (*_jail.SCRIPT_NAMES, "_endpoint.py")
-        shown = [*((path, path) for path in self._shown), (str(door), DOOR)]
+        shown = [*((path, path) for path in self._shown), *((folder, place) for place, folder in real)]
+        shown.append((str(door), DOOR))
         procs = cage.procs if cage is not None else []
 
         def start() -> subprocess.Popen[bytes]:

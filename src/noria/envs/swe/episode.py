@@ -8,13 +8,14 @@ from pathlib import Path
 from noria.bases.desk import NOWHERE, refusal, whole
 from noria.core.errors import PolicyError, SandboxError
 from noria.core.files import lay_files, take_files
-from noria.core.protocols import Layered, Sandbox, Workspace
+from noria.core.protocols import Equipment, Layered, Sandbox, Workspace
 from noria.core.turns import Progress, State
 from noria.core.types import Observation, Outcome
 from noria.envs.swe.grading import grade, taken
 from noria.envs.swe.records import Repo, SweTask
 from noria.envs.swe.tools import Tools
 from noria.envs.swe.trial import Bench
+from noria.languages.base import DEPS, Manual
 from noria.tokens.calls import is_torn
 from noria.tokens.tool_episode import ToolEpisode
 
@@ -31,9 +32,16 @@ class Start:
         broken: Mapping[str, bytes],
         hidden: tuple[str, ...],
         git: Mapping[str, bytes],
+        shown: tuple[tuple[str, str], ...] = (),
     ) -> None:
-        """`bench` runs the tests, `desk` is where a policy works, `git` what lies there beside the layers."""
-        self.git = git
+        """`bench` runs the tests, `desk` is where a policy works, `git` what lies there beside the layers.
+
+        `shown`: (place, folder of this machine), what the desk has around the repository.
+        """
+        self.git, self.shown = git, shown
+        language = bench.language
+        self.by_hand = language.by_hand(repo.layout) if isinstance(language, Manual) else ""
+        self.variables = language.variables(repo.layout) if isinstance(language, Manual) else {}
         self.task, self.repo, self.bench, self.desk, self.broken = task, repo, bench, desk, broken
         self.files: dict[str, bytes | None] = {**broken, **dict.fromkeys(hidden)}
 
@@ -87,9 +95,15 @@ class SweEpisode(ToolEpisode):
 
     def lay(self, folder: Path) -> str:
         """Write the repository (`core.protocols.Folders`); what is to be done. Raises SandboxError."""
-        tools, _ = self._ready()
+        tools, start = self._ready()
         lay_files(whole(tools.workspace).files(), folder)
-        return f"{self._prompt}\nThe repository is the folder that you are in."
+        how = f" Its tests are run by `{start.by_hand}`." if start.by_hand else ""
+        return f"{self._prompt}\nThe repository is the folder that you are in.{how}"
+
+    def equipment(self) -> Equipment:
+        """The dependency layer, and what is shown beside it (`core.protocols.Equipped`). Raises SandboxError."""
+        _, start = self._ready()
+        return Equipment(start.shown, (f"{DEPS}/bin",), start.variables)
 
     def take(self, folder: Path, answer: str) -> None:
         """The repository as it lies there.
@@ -124,6 +138,6 @@ class SweEpisode(ToolEpisode):
     def _ready(self) -> tuple[Tools, Start]:
         if self._tools is None or self._start is None:
             self._start = self._begin()
-            self._tools = Tools(self._start.workspace(), *self._limits)
+            self._tools = Tools(self._start.workspace(), *self._limits, variables=self._start.variables)
             self.box = self._tools.box()
         return self._tools, self._start

@@ -7,6 +7,7 @@ settings, and whatever decides what a test run loads, is left out.
 from __future__ import annotations
 
 import fnmatch
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from noria.core.protocols import Layered, Workspace
 from noria.core.types import Outcome
 from noria.envs.swe.records import Repo, SweTask
 from noria.envs.swe.trial import PLACE, Bench, Run
-from noria.languages.base import Wary
+from noria.languages.base import UNENDED, Ending, Wary
 
 #: A run of tests takes at most so many times what it takes on the sound tree, and so many seconds at least.
 SLOWER, LEAST_S = 10.0, 60.0
@@ -81,7 +82,8 @@ def grade(task: SweTask, repo: Repo, bench: Bench, broken: Mapping[str, bytes], 
     }
     if run.cut:
         return Outcome(0.0, parts, f"the tests did not end: {run.cut}")
-    failing = [test for test in tests if run.status.get(test) != "pass" or test in _twice(run, repo)]
+    doubted = _twice(run, repo) | _unended(run, bench, task, repo)
+    failing = [test for test in tests if run.status.get(test) != "pass" or test in doubted]
     return Outcome(float(not failing), parts, _reason(failing, len(tests), changes))
 
 
@@ -90,6 +92,20 @@ def _twice(run: Run, repo: Repo) -> set[str]:
     known = {*repo.tests, *(test for test, _ in repo.left_out)}
     more = (_NUMBERED.fullmatch(test) for test in run.status if test not in known)
     return {found[1] for found in more if found is not None}
+
+
+def _unended(run: Run, bench: Bench, task: SweTask, repo: Repo) -> set[str]:
+    """Tests in programs that did not end as where all tests pass, unless another test was to fail in there."""
+    language = bench.language
+    if run.ended is None or not isinstance(language, Ending):
+        return set()
+    asked = (*task.fail_to_pass, *task.pass_to_pass(repo))
+    units = {language.unit(test) for test in asked}
+    others = [*task.unsure, *(test for test, _ in repo.left_out)]
+    excused = {language.program(test) for test in others if language.unit(test) in units}
+    excused |= set(json.loads(repo.layout.fact(UNENDED, "[]")))
+    programs = {test: language.program(test) for test in asked}
+    return {test for test, name in programs.items() if name not in excused and not run.ended.get(name, False)}
 
 
 def _lay(space: Workspace, files: Mapping[str, bytes | None]) -> None:
@@ -103,24 +119,38 @@ def _lay(space: Workspace, files: Mapping[str, bytes | None]) -> None:
 
 
 def _meddled(bench: Bench, changes: Taken, broken: Mapping[str, bytes]) -> str:
-    if not isinstance(bench.language, Wary):
+    language = bench.language
+    if not isinstance(language, Wary):
         return ""
     base = bench.sandbox.workspace({})
     try:
         for path, content in changes.sources.items():
-            if content is None or not path.endswith(bench.language.suffixes):
+            if content is None or not path.endswith(language.watched):
                 continue
-            try:
-                before = base.read(path)
-            except PolicyError:
-                before = ""
-            before += broken.get(path, b"").decode("utf-8", "replace")
-            found = bench.language.tampers(before, content.decode("utf-8", "replace"))
+            if not path.endswith(language.suffixes) and not _named(path, bench, changes, base):
+                continue
+            before = _text(base, path) + broken.get(path, b"").decode("utf-8", "replace")
+            found = language.tampers(before, content.decode("utf-8", "replace"))
             if found:
                 return f"{path} reaches for what runs the tests: {found}"
     finally:
         base.close()
     return ""
+
+
+def _named(path: str, bench: Bench, changes: Taken, base: Workspace) -> bool:
+    """Whether a source, or another file that was changed, names one that is no source, and so may take it in."""
+    name = path.rpartition("/")[2]
+    others = (data for each, data in changes.sources.items() if data is not None and each != path)
+    new = (data.decode("utf-8", "replace") for data in others)
+    return any(name in text for text in new) or any(name in _text(base, each) for each in bench.layout.sources)
+
+
+def _text(base: Workspace, path: str) -> str:
+    try:
+        return base.read(path)
+    except PolicyError:
+        return ""
 
 
 def _reason(failing: list[str], total: int, changes: Taken) -> str:

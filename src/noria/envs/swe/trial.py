@@ -14,10 +14,11 @@ from noria.envs.swe.records import Repo
 from noria.languages.base import (
     DEPS,
     DIED,
-    SEALED,
+    GIVEN,
     SLOW,
     WORKSPACE,
     Covering,
+    Ending,
     Knowing,
     Language,
     Layout,
@@ -37,7 +38,10 @@ _MARK = ".here"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of tests told. `said`: test or file -> message; `seconds`: by test; `known`: all that were found."""
+    """What one run of tests told. `said`: test or file -> message; `seconds`: by test; `known`: all that were found.
+
+    ended   program of tests -> whether it ended well; None where the language has no such programs (`Ending`)
+    """
 
     status: Mapping[str, Status]
     said: Mapping[str, str]
@@ -45,6 +49,7 @@ class Run:
     result: ExecResult
     reports: Mapping[str, bytes]
     known: tuple[str, ...] = ()
+    ended: Mapping[str, bool] | None = None
 
     @property
     def cutting(self) -> Mapping[str, str]:
@@ -114,10 +119,12 @@ class Bench:
         limit_s = min(step.timeout_s, timeout_s or step.timeout_s)
         if not isinstance(workspace, Layered):
             raise SandboxError("the sandbox does not show layers")
-        sealing = self.language if isinstance(self.language, Sealing) and self.layout.fact(SEALED) else None
+        sealing = self.language if isinstance(self.language, Sealing) and self.language.seals(self.layout) else None
         key = secrets.token_hex(16)
         if sealing is not None:
             workspace.write(f"{place}/{sealing.key}", key)
+        if step.given:
+            workspace.write(f"{place}/{GIVEN}", step.given)
         if self._warm is None:
             result = workspace.run(argv(step, f"mkdir -p {place} && "), limit_s)
         else:
@@ -128,7 +135,7 @@ class Bench:
         for path, change in workspace.changes().items():
             if path.startswith(f"{place}/"):
                 workspace.remove(path)
-                if change is not None and not path.endswith(f"/{_MARK}"):
+                if change is not None and not path.endswith((f"/{_MARK}", f"{place}/{GIVEN}")):
                     reports[path.removeprefix(f"{place}/")] = change[0]
         if sealing is not None:
             reports = dict(sealing.unsealed(reports, key.encode()))
@@ -140,6 +147,7 @@ class Bench:
             result,
             reports,
             self.language.read_known(reports) if isinstance(self.language, Knowing) else (),
+            self.language.read_ended(reports) if isinstance(self.language, Ending) else None,
         )
 
 

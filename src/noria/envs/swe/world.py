@@ -22,13 +22,14 @@ from noria.core.errors import PolicyError, SandboxError, UserError
 from noria.core.proofs import Judge
 from noria.core.protocols import Policy, Sandbox, Shaping
 from noria.core.types import Message, Split, Task
-from noria.envs.swe import solving
+from noria.envs.swe import forging, solving
 from noria.envs.swe.commit import committed
 from noria.envs.swe.episode import Start, SweEpisode
 from noria.envs.swe.records import LAYERS, TOGETHER, Dataset, Repo, SweTask
 from noria.envs.swe.slips import slips
 from noria.envs.swe.tools import schemas
-from noria.envs.swe.trial import Bench, shape
+from noria.envs.swe.trial import Bench, shape, shown_by
+from noria.languages.base import DEPS, Language, Manual
 from noria.tokens.calls import Call
 
 NAME = "swe"
@@ -175,9 +176,9 @@ class Swe:
         return self._script(task, "edits")
 
     def forgeries(self, task: Task) -> list[list[str]]:
-        """See `solving.forgeries`."""
+        """See `forging.forgeries`."""
         record = self.found(task)
-        return solving.forgeries(record, self.repo(record))
+        return forging.forgeries(record, self.repo(record))
 
     def secrets(self, task: Task) -> list[str]:
         """See `solving.secrets`."""
@@ -210,7 +211,9 @@ class Swe:
             raise SandboxError(f"the layers of {repo.name} are not whole: {fault}") from fault
         hidden = hidden_tests(record, repo) if self.config.tests == "hidden" else ()
         bench, desk = self._bench(repo)
-        return Start(record, repo, bench, desk, broken, hidden, self._git(record, tree, broken, hidden))
+        deps = self.dataset.layer(repo.deps)
+        shown = ((DEPS, str(deps)), *shown_by(bench.language, deps))
+        return Start(record, repo, bench, desk, broken, hidden, self._git(record, tree, broken, hidden), shown)
 
     def _git(
         self, record: SweTask, tree: Path, broken: Mapping[str, bytes], hidden: Sequence[str]
@@ -251,7 +254,14 @@ class Swe:
     def _task(self, record: SweTask, split: Split) -> Task:
         data = {"id": record.id, "digest": _digest(record), "repo": record.repo, "operator": record.operator,
                 "language": record.language}  # fmt: skip
-        return Task(record.id, NAME, SYSTEM, record.statement, schemas(), data, split)
+        how = self._by_hand(self.repo(record))
+        return Task(record.id, NAME, f"{SYSTEM}{how}", record.statement, schemas(), data, split)
+
+    def _by_hand(self, repo: Repo) -> str:
+        """How the tests that are there are run, in a sentence."""
+        language: Language = registry.resolve("languages", repo.layout.language).build()
+        command = language.by_hand(repo.layout) if isinstance(language, Manual) else ""
+        return f" The tests that you see are run by `{command}`." if command else ""
 
     def _split_of(self, record: SweTask) -> Split:
         """By function, so that no bug of one that is held out is trained on; of several bugs one decides."""
