@@ -8,10 +8,11 @@ from noria.bases.turn import heard_calls
 from noria.core.errors import PolicyError
 from noria.core.types import Task
 from noria.envs.microswe.edits import follow, read
+from noria.envs.microswe.tasks import RESET, TOOLS
 from noria.tokens.calls import Call
 
 WRONG_CALL, WRONG_EDIT, UNMENDED = "wrong_call", "wrong_edit", "unmended"
-_TOOLS = {"view": set[str](), "test": set[str](), "submit": set[str](), "edit": {"line", "new"}}
+_TOOLS = {tool.name: set(tool.parameters) for tool in (*TOOLS, RESET)}
 
 
 def mistakes(task: Task, passes: Callable[[str], bool], messages: Sequence[str]) -> list[str]:
@@ -31,6 +32,8 @@ def mistakes(task: Task, passes: Callable[[str], bool], messages: Sequence[str])
         for call in calls:
             if not isinstance(call, Call) or _TOOLS.get(call.name) != set(call.args):
                 label = label or WRONG_CALL
+            elif call.name == RESET.name:
+                text = str(task.data["app"])
             elif call.name == "submit" and not (text == gold or passes(text)):
                 label = label or UNMENDED
             elif call.name == "edit":

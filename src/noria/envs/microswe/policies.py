@@ -18,7 +18,7 @@ from noria.core.types import Message, Task
 from noria.envs.microswe.edits import Edit, follow, read, repair
 from noria.envs.microswe.families import registry
 from noria.envs.microswe.mutations import Mutant, mutants, mutate
-from noria.envs.microswe.tasks import code, held_out
+from noria.envs.microswe.tasks import RESET, code, held_out
 from noria.tokens.calls import Call, render_call
 
 EXPERTS = ("careful", "direct")
@@ -56,6 +56,7 @@ THOUGHTS: Mapping[str, tuple[str, ...]] = {
 _THINK_SHARE, _SLOPPY_RIGHT, _MOST_TRIES = 0.4, 0.25, 4
 
 VIEW, TEST, SUBMIT = render_call("view"), render_call("test"), render_call("submit")
+BACK = render_call(RESET.name)
 
 
 @dataclass
@@ -63,6 +64,7 @@ class Notes:
     """What the conversation so far shows. `passed` is the last test result since the last edit, if any."""
 
     text: str
+    app: str
     steps: int = 0
     views: int = 0
     tests: int = 0
@@ -73,7 +75,7 @@ class Notes:
     @classmethod
     def of(cls, task: Task, messages: Sequence[Message]) -> Notes:
         """Replay the calls of a conversation; what the world refused changes nothing."""
-        notes = cls(task.data["app"])
+        notes = cls(task.data["app"], task.data["app"])
         for message in messages:
             if message.role == "assistant":
                 notes.steps += 1
@@ -88,6 +90,8 @@ class Notes:
                 continue
             self.views += call.name == "view"
             self.tests += call.name == "test"
+            if call.name == RESET.name:
+                self.text, self.passed = self.app, None
             if call.name != "edit" or set(call.args) != {"line", "new"}:
                 continue
             try:
@@ -314,7 +318,8 @@ def _search(task: Task, plan: Plan, notes: Notes) -> str:
         return SUBMIT
     back = repair(notes.text, task.data["app"], notes.edits[-1].line if notes.edits else 0)
     if back is not None:
-        return TEST if notes.passed is None else _say(back)
+        again = BACK if RESET in task.tools else _say(back)
+        return TEST if notes.passed is None else again
     left = [one for one in plan.tries if one not in notes.edits]
     return _say(left[0] if left else _mend(task, notes.text))
 

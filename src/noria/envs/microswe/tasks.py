@@ -27,6 +27,8 @@ TOOLS = (
     Tool("test", "Run the tests."),
     Tool("submit", "Hand in the file and end."),
 )
+#: Where a world offers it (`Config.reset`).
+RESET = Tool("reset", "Put app.py back as it was at first.")
 #: Families that no training and no held-out task uses.
 UNSEEN = frozenset(("arg_min", "keep_under", "all_above", "missing", "smaller", "squares_to", "only_char", "one_over"))
 _HELDOUT_PERCENT = 15

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -22,10 +23,10 @@ from noria.envs.microswe import forgeries, given, policies
 from noria.envs.microswe.edits import follow, read
 from noria.envs.microswe.mistakes import mistakes
 from noria.envs.microswe.plain import plain
-from noria.envs.microswe.tasks import APP, TESTS, TOOLS, draw_tasks
+from noria.envs.microswe.tasks import APP, RESET, TESTS, TOOLS, draw_tasks
 from noria.tokens.calls import Call
 
-_ARGUMENTS: Mapping[str, frozenset[str]] = {tool.name: frozenset(tool.parameters) for tool in TOOLS}
+_ARGUMENTS: Mapping[str, frozenset[str]] = {tool.name: frozenset(tool.parameters) for tool in (*TOOLS, RESET)}
 _MAX_MEMO, _MAX_SAID = 50_000, 60
 
 ADVICE: Mapping[str, tuple[str, ...]] = {
@@ -70,6 +71,7 @@ class Config(Checked):
     longest: int | None = Field(
         default=None, ge=2, description="lines of a function at most, of those in `path`; None = all are played"
     )
+    reset: bool = Field(default=False, description="a fifth tool, `reset`, puts the file back as it was at first")
 
 
 class MicroSweEpisode:
@@ -137,9 +139,10 @@ class MicroSweEpisode:
         """Nothing to free: every test run brings its own files."""
 
     def _call(self, call: Call) -> str:
-        wanted = _ARGUMENTS.get(call.name)
-        if wanted is None:
-            raise PolicyError(f"no tool {call.name[:20]}: use {', '.join(_ARGUMENTS)}")
+        tools = [tool.name for tool in self._task.tools]
+        if call.name not in tools:
+            raise PolicyError(f"no tool {call.name[:20]}: use {', '.join(tools)}")
+        wanted = _ARGUMENTS[call.name]
         if set(call.args) != wanted:
             raise PolicyError(f"{call.name} takes {', '.join(sorted(wanted)) or 'no arguments'}")
         if call.name == "view":
@@ -149,6 +152,9 @@ class MicroSweEpisode:
         if call.name == "submit":
             self._done = True
             return "submitted"
+        if call.name == RESET.name:
+            self._text = self._task.data["app"]
+            return "ok"
         self._text = follow(self._text, read(call.args))
         return "ok"
 
@@ -174,8 +180,10 @@ class MicroSwe(ScriptedWorld):
     def tasks(self, split: Split, n: int, seed: int) -> list[Task]:
         """See `tasks.draw_tasks`, or `given.draw` where there is a file of tasks."""
         if self._given is None:
-            return draw_tasks(split, n, seed)
-        return given.draw(self._given.get(split, ()), split, n, seed)
+            drawn = draw_tasks(split, n, seed)
+        else:
+            drawn = given.draw(self._given.get(split, ()), split, n, seed)
+        return [replace(task, tools=(*task.tools, RESET)) for task in drawn] if self.config.reset else drawn
 
     def open(self, task: Task) -> MicroSweEpisode:
         """Start on the file with the bug."""
@@ -196,10 +204,10 @@ class MicroSwe(ScriptedWorld):
         return all(report.passed for report in reports)
 
     def kind_of(self, call: Call) -> str:
-        """The tool; PolicyError: there is no such tool."""
+        """The tool, "edit" for what takes edits back; PolicyError: there is no such tool."""
         if call.name not in _ARGUMENTS:
             raise PolicyError(f"no tool {call.name}")
-        return call.name
+        return "edit" if call.name == RESET.name else call.name
 
     def reference(self, task: Task) -> list[str]:
         """The assistant messages of the gold solution: look, mend, submit."""
