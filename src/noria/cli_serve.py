@@ -60,6 +60,10 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="Sample nothing, say these messages in turn: one text as JSON on each line."),
     ] = None,
+    updates: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Take new weights from checkpoints in DIR that clients name (/v1/weights)."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as one JSON line.")] = False,
 ) -> None:
     """Serve a checkpoint to OpenAI clients: completions, chat, log-probabilities of prompts. Ctrl-C finishes and stops.
@@ -77,7 +81,8 @@ def serve(
         slots=slots, max_tokens=length, prefill_rows=PREFILL_ROWS, threads=threads, device=device, dtype=dtype
     )
     terms = _terms(record, temperature)
-    api = builder.build(name or model, folder, key, config, queue, max_logprobs, record, terms, _script(script))
+    said, taken = _script(script), _updates(updates, script)
+    api = builder.build(name or model, folder, key, config, queue, max_logprobs, record, terms, said, taken)
     facts = _facts(host, listener.getsockname()[1], name or model, length, slots)
     with nullcontext() if record is None else hold(record / "lock", "--record"):
         server.serve(api, listener, drain_s, partial(_tell, facts, as_json))
@@ -131,6 +136,23 @@ def _terms(record: Path | None, temperature: float | None) -> Any:
         ) from fault
     heat = 1.0 if temperature is None else temperature
     return _import("noria.server.record").Terms(temperature=heat, is_forced=temperature is not None)
+
+
+def _updates(folder: Path | None, script: Path | None) -> Path | None:
+    """The folder that new weights are taken from; it is made.
+
+    Raises:
+        UserError: it cannot be made, or nothing is sampled.
+    """
+    if folder is None:
+        return None
+    if script is not None:
+        raise UserError("--updates must not go with --script, which samples nothing: got both - leave out one of them")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise UserError(f"--updates must be a folder: got {str(folder)!r} ({fault.strerror}) - name another") from fault
+    return folder
 
 
 def _script(path: Path | None) -> list[str]:

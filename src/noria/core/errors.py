@@ -29,6 +29,10 @@ class EngineError(NoriaError):
     """The inference engine failed; retried within a budget, then it fails the run."""
 
 
+class Halted(NoriaError):
+    """The engine cannot go on, and no other worker's could: not retried, it fails the run."""
+
+
 class PolicyError(NoriaError):
     """The model's message cannot be executed; the text is what the model is told."""
 

@@ -202,7 +202,8 @@ class Answers(Protocol):
 class Completion:
     """What the engine sampled for one request: ids and log-probabilities of equal length.
 
-    `stop` is "end" (an end-of-turn token was sampled; it is the last id) or "length".
+    `stop` is "end" (an end-of-turn token was sampled; it is the last id) or "length". A `fault` says why the engine
+    could not sample; there are no ids then.
     """
 
     seq: int
@@ -210,15 +211,21 @@ class Completion:
     logp: tuple[float, ...]
     versions: tuple[int, ...]
     stop: str
+    fault: str = ""
 
 
 class Engine(Protocol):
-    """Token ids in, token ids and log-probabilities out, many sequences at once, cache kept across turns."""
+    """Token ids in, token ids and log-probabilities out, many sequences at once, cache kept across turns.
+
+    What one sequence cannot be sampled for is told as a `Completion.fault`. `load` and `step` raise EngineError or
+    UserError where nothing can be sampled any more: that ends the run. `close` ends what the engine began.
+    """
 
     def add(self, seq: int, ids: Sequence[int], max_new: int, seed: int) -> None: ...
     def step(self) -> list[Completion]: ...
     def drop(self, seq: int) -> None: ...
     def load(self, checkpoint: Path | Mapping[str, Any], version: int) -> None: ...
+    def close(self) -> None: ...
 
 
 class Service(Protocol):

@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from noria.core import registry
 from noria.core.errors import UserError
 from noria.core.order_checks import order
 from noria.core.phase_checks import said
 from noria.core.recipe_phases import Distilled, EfficiencyPhase, JointPhase, Optimised, Sampled
-from noria.core.recipe_tables import EngineTable
+from noria.core.recipe_tables import EngineTable, ExecutorTable
 
 if TYPE_CHECKING:
     from noria.core.recipe import Recipe
@@ -105,6 +107,12 @@ def _engine(recipe: Recipe) -> list[str]:
             f"student.engine.type must be an engine that samples tokens: got {recipe.student.engine.type!r}, "
             'which gives text only - set student.engine = { type = "embedded" }'
         )
+    workers = _workers(recipe.executor) if _says(engine, "ONE_WORKER") else 1
+    if workers > 1:
+        found.append(
+            f"executor.workers must be 1 with student.engine.type = {engine.type!r}, which has one server for all: got "
+            f"{workers} - set executor.workers = 1"
+        )
     for path, limit in (("rollout", recipe.rollout.max_tokens), ("eval", recipe.eval.max_tokens)):
         if isinstance(longest, int) and limit > longest:
             found.append(
@@ -136,6 +144,15 @@ def _says(engine: EngineTable, key: str, otherwise: bool = False) -> bool | None
     except UserError:
         return None  # reported where plug-ins are checked
     return otherwise if said is None else said is True
+
+
+def _workers(executor: ExecutorTable) -> int:
+    """How many workers there will be; 1 where the table cannot tell, or is reported elsewhere."""
+    try:
+        found = executor.config().model_dump().get("workers", 1)
+    except (UserError, ValidationError):
+        return 1
+    return found if isinstance(found, int) else 1
 
 
 def _constant(engine: EngineTable, key: str) -> object | None:

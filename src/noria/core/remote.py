@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
+import math
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -13,7 +16,11 @@ from noria.core.config import Checked
 from noria.core.errors import UserError
 
 if TYPE_CHECKING:
+    import httpx2
     import openai
+
+#: Status codes after which the same request may succeed, besides those of 500 and more.
+PASSING = (408, 409, 425, 429)
 
 
 class ServerConfig(Checked):
@@ -89,3 +96,38 @@ def connect(config: ServerConfig, key: str, max_retries: int) -> openai.OpenAI:
         api_key=key or "none", base_url=config.base_url, timeout=config.timeout_s, max_retries=max_retries,
         http_client=http,
     )  # fmt: skip
+
+
+def check_installed() -> None:
+    """Raises UserError where the package `httpx2`, a part of `openai`, is missing."""
+    if importlib.util.find_spec("httpx2") is None:
+        raise UserError("base_url needs the package 'httpx2', which is missing - run `pip install \"noria[openai]\"`")
+
+
+def connect_many(config: ServerConfig, key: str, at_once: int) -> httpx2.AsyncClient:
+    """A client for many requests at the same time, which belongs to one event loop; sends nothing yet.
+
+    Raises:
+        UserError: the package `httpx2`, a part of `openai`, is missing.
+    """
+    check_installed()
+    import httpx2
+
+    return httpx2.AsyncClient(
+        headers={"authorization": f"Bearer {key}"} if key else {},
+        timeout=httpx2.Timeout(config.timeout_s, pool=None),
+        limits=httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once),
+        trust_env=not is_loopback(config.base_url),
+    )
+
+
+def after_s(headers: Mapping[str, str]) -> float | None:
+    """How long the server wishes to be left alone; None where it says nothing that can be read as seconds."""
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            wait = float(headers.get(name, "")) * unit
+        except ValueError:
+            continue
+        if 0 <= wait < math.inf:
+            return wait
+    return None

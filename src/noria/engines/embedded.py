@@ -140,6 +140,9 @@ class EmbeddedEngine:
         for state in self._sequences.values():
             state.cached = 0
 
+    def close(self) -> None:
+        """Nothing of it outlives its process."""
+
     @torch.inference_mode()
     def step(self) -> list[Completion]:
         """One forward pass; returns the completions that it finished."""

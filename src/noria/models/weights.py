@@ -6,6 +6,7 @@ Bytes that travel hold what is in memory, merged with the adapter if there is on
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from functools import lru_cache
@@ -38,13 +39,17 @@ def load_into(model: Any, tensors: Mapping[str, torch.Tensor]) -> None:
     """
     names = plain_names(model)
     given = {names.get(name, name): tensor for name, tensor in tensors.items()}
-    try:
-        missing, unexpected = model.load_state_dict(given, strict=False)
-    except RuntimeError as fault:
-        raise ValueError(f"weights must fit the model: {fault}") from fault
-    lacking = [name for name in missing if name not in _tied(model) and ".lora_" not in name]
+    own = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    tied = _tied(model)
+    # Looked at before anything is copied: a model that has taken half of them is neither the old one nor the new.
+    lacking = [name for name in own if name not in given and name not in tied and ".lora_" not in name]
+    unexpected = [name for name in given if name not in own]
     if lacking or unexpected:
         raise ValueError(f"weights must fit the model: missing {lacking}, unexpected {unexpected}")
+    other = [f"{name} {list(t.shape)} for {list(own[name])}" for name, t in given.items() if t.shape != own[name]]
+    if other:
+        raise ValueError(f"weights must fit the model: other shapes, {', '.join(other)}")
+    model.load_state_dict(given, strict=False)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if ".lora_B." in name:
@@ -68,11 +73,27 @@ def write(model: Any, folder: Path, like: Path) -> None:
     """Write a checkpoint that transformers loads as it is: weights from here, everything else from `like`."""
     from safetensors.torch import save_file
 
+    _copy_companions(folder, like)
+    save_file(published(model), folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def write_tensors(tensors: Mapping[str, torch.Tensor], folder: Path, like: Path) -> str:
+    """Write tensors named as in `to_bytes` as such a checkpoint; the SHA-256 of the file with the weights."""
+    from safetensors.torch import save
+    from transformers.core_model_loading import revert_weight_conversion
+
+    _copy_companions(folder, like)
+    found = revert_weight_conversion(_empty(like), {name: tensor.contiguous() for name, tensor in tensors.items()})
+    data = save(dict(found), metadata={"format": "pt"})
+    (folder / WEIGHTS).write_bytes(data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def _copy_companions(folder: Path, like: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path in like.iterdir():
         if path.is_file() and path.suffix in COMPANIONS and not path.name.endswith(".index.json"):
             (folder / path.name).write_bytes(path.read_bytes())
-    save_file(published(model), folder / WEIGHTS, metadata={"format": "pt"})
 
 
 def published(model: Any) -> dict[str, torch.Tensor]:
@@ -98,10 +119,8 @@ def _tied(model: Any) -> set[str]:
 def _is_plain(folder: Path) -> bool:
     """Whether the names in the file are those in memory."""
     from safetensors import SafetensorError, safe_open
-    from transformers import AutoConfig, AutoModelForCausalLM
 
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(str(folder), local_files_only=True))
+    model = _empty(folder)
     try:
         with safe_open(folder / WEIGHTS, framework="pt") as file:
             found = set(file.keys())
@@ -110,6 +129,14 @@ def _is_plain(folder: Path) -> bool:
             f"model must be whole: {folder / WEIGHTS} cannot be read ({fault}) - take the checkpoint anew"
         ) from fault
     return found - _tied(model) == set(model.state_dict()) - _tied(model) and not found & _tied(model)
+
+
+def _empty(folder: Path) -> Any:
+    """The model of a checkpoint folder without any weights."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(str(folder), local_files_only=True))
 
 
 def _stored_dtype(folder: Path) -> Any:

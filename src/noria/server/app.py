@@ -26,8 +26,18 @@ from noria.server.errors import ApiError, stopping, wrong
 from noria.server.exchange import deliver
 from noria.server.loop import DecodingLoop, Event, Job
 from noria.server.model import Served
-from noria.server.schema import ChatRequest, CompletionRequest, FinishRequest, Kind, SessionRequest, parse, read
+from noria.server.schema import (
+    ChatRequest,
+    CompletionRequest,
+    FinishRequest,
+    Kind,
+    SessionRequest,
+    WeightsRequest,
+    parse,
+    read,
+)
 from noria.server.sessions import Session, Sessions, facts
+from noria.server.weights import Weights
 
 #: The status of an answer that nobody reads.
 GONE = 499
@@ -40,8 +50,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 class Api:
     """Answers requests.
 
-    `key` is "" where none is needed, `body_s` how long a body may take to arrive. Calls of `sessions` are recorded;
-    None = there are none.
+    `key` is "" where none is needed, `body_s` how long a body may take to arrive. Calls of `sessions` are recorded,
+    `weights` takes new ones; None = there are none, clients cannot give any.
     """
 
     def __init__(
@@ -51,9 +61,10 @@ class Api:
         key: str,
         body_s: float = BODY_S,
         sessions: Sessions | None = None,
+        weights: Weights | None = None,
     ) -> None:
         self.served, self.loop, self._key, self._body_s = served, loop, key, body_s
-        self.sessions = sessions
+        self.sessions, self.weights = sessions, weights
         self._began = int(time.time())
         #: where requests are answered, while there is such a place
         self.events: asyncio.AbstractEventLoop | None = None
@@ -69,6 +80,9 @@ class Api:
         ]
         if self.sessions is not None:
             routes += self._session_routes()
+        if self.weights is not None:
+            routes.append(Route("/v1/weights", self._keyed(self._weights_held)))
+            routes.append(Route("/v1/weights", self._keyed(self._take_weights), methods=["POST"]))
         app = Starlette(
             routes=routes, lifespan=self._lifespan,
             exception_handlers={HTTPException: _no_route, Exception: _bug},
@@ -139,6 +153,16 @@ class Api:
             "id": self.served.name, "object": "model", "created": self._began, "owned_by": "noria",
             "max_model_len": self.served.limits.max_len,
         }  # fmt: skip
+
+    async def _weights_held(self, _request: Request) -> Response:
+        assert self.weights is not None
+        return JSONResponse(self.weights.facts())
+
+    async def _take_weights(self, request: Request) -> Response:
+        assert self.weights is not None
+        if self.loop.stopping:
+            raise stopping()
+        return JSONResponse(await self.weights.take(read(WeightsRequest, await self._body(request))))
 
     async def _completions(self, request: Request) -> Response:
         asked = await self._read(request, CompletionRequest)

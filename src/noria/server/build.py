@@ -14,6 +14,7 @@ from noria.server.model import Limits, Served
 from noria.server.record import Terms
 from noria.server.run import log
 from noria.server.sessions import Sessions
+from noria.server.weights import Weights
 from noria.tokens.ends import read_end_ids
 from noria.tokens.reading import read_tokenizer
 
@@ -28,11 +29,13 @@ def build(
     record: Path | None = None,
     terms: Terms | None = None,
     script: Sequence[str] = (),
+    updates: Path | None = None,
 ) -> Api:
     """Load the checkpoint; `queue` sequences may wait for one of the engine's slots.
 
     Calls of sessions are recorded where `terms` say how they are sampled: into the folder `record`, or in memory alone.
-    With a `script` its messages are said in turn and nothing is sampled.
+    With a `script` its messages are said in turn and nothing is sampled. Clients may name checkpoints in the folder
+    `updates`, whose weights are then served; None = they may not.
 
     Raises:
         UserError: the folder is no causal LM, or names no end-of-turn token.
@@ -44,4 +47,6 @@ def build(
     sessions = None if terms is None else Sessions(served, record, terms)
     said = [(*tokenizer.encode(text, add_special_tokens=False), end_ids[0]) for text in script]
     speaker = RecitedEngine(engine, said, end_ids[0]) if said else engine
-    return Api(served, DecodingLoop(speaker, config.slots, queue, log), key, sessions=sessions)
+    loop = DecodingLoop(speaker, config.slots, queue, log)
+    taken = None if updates is None else Weights(updates, engine, loop)
+    return Api(served, loop, key, sessions=sessions, weights=taken)

@@ -86,6 +86,7 @@ class Completion:
             answer["prompt_logprobs"] = self.answers.prompt_logprobs(_cut(scores, request.prompt_logprobs))
         if request.return_token_ids:
             answer |= {"prompt_token_ids": list(ids), "token_ids": [token.id for token in choice.tokens]}
+            answer["versions"] = [token.version for token in choice.tokens]
         return answer
 
     async def chunks(self) -> AsyncIterator[dict[str, Any]]:

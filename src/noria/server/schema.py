@@ -216,6 +216,13 @@ class SessionRequest(Part):
     task: str = ""
 
 
+class WeightsRequest(Part):
+    """`POST /v1/weights`: the name of a checkpoint in the folder of `--updates`, and what its weights must hash to."""
+
+    folder: str = Field(min_length=1)
+    sha256: str | None = None
+
+
 class FinishRequest(Part):
     """`POST /sessions/<id>/finish`: the reward in [0, 1], or none where nobody knows, and why."""
 

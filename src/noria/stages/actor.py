@@ -14,7 +14,7 @@ from noria.core.types import Trajectory
 from noria.sources.base import TaskSource
 from noria.stages.context import Context, derive
 from noria.stages.roller import Job
-from noria.stages.worker import Load, Loaded
+from noria.stages.worker import Load, Loaded, check_going
 
 #: First letters of the ids of jobs: those of groups, and those that belong to none.
 GROUPED, APART = "g", "v"
@@ -122,6 +122,7 @@ class Actor:
     def _hear(self, message: Any) -> None:
         if isinstance(message, Loaded):
             return
+        check_going(message)
         job = self.owed.pop(message.id, None)
         if job is None:
             return

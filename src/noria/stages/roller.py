@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from noria.contexts.base import Fresh, Rule
-from noria.core.errors import SandboxError, boundary
+from noria.core.errors import EngineError, SandboxError, boundary
 from noria.core.protocols import Completion, Engine, Episode, Policy, World
 from noria.core.strategies import strategy_of
 from noria.core.turns import State
@@ -236,6 +236,8 @@ class Roller:
 
     def _advance(self, completion: Completion) -> Trajectory | None:
         live = self._live[completion.seq]
+        if completion.fault:
+            raise EngineError(completion.fault)
         text = self.renderer.heard(live.thought + self.renderer.decode(completion.ids))
         continued = live.thought_start is not None or bool(live.question)
         span = live.record.sampled(

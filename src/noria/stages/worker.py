@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from noria.core.errors import EngineError
+from noria.core.errors import EngineError, Halted, NoriaError, UserError
 from noria.core.memory import keep_freed_memory
 from noria.core.protocols import Executor
 from noria.core.recipe import Recipe, from_json
@@ -60,6 +60,14 @@ class Loaded:
     checksum: str
 
 
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The worker's engine cannot go on, nor could that of a successor."""
+
+    reason: str
+    is_users: bool
+
+
 def open_worlds(recipe: Recipe, names: Sequence[str] | None = None) -> tuple[dict[str, Any], Any]:
     """The recipe's worlds by name and the sandbox they share (None where no world needs one)."""
     sandbox = None
@@ -90,20 +98,23 @@ class RolloutService:
         rule = None if context is None else context.module().build(context.config())
         blocking = [name for name, table in recipe.env.items() if getattr(table.module(), "BLOCKING", False)]
         harness = recipe.rollout.harness
-        self._outside: Any = None
         if harness is None:
-            self.engine = engine_table.module().build(config, folder, self.renderer.end_ids)
-            self.roller = Roller(self.worlds, self.renderer, self.engine, limits, config.slots, blocking, rule)
+            self.engine: Any = engine_table.module().build(config, folder, self.renderer.end_ids)
+            self.roller: Any = Roller(self.worlds, self.renderer, self.engine, limits, config.slots, blocking, rule)
         else:
             given = (self.worlds, blocking, self.renderer, folder, config, limits)
-            self._outside = self.engine = self.roller = harness.module().build(harness.config(), *given)
+            self.engine = self.roller = harness.module().build(harness.config(), *given)
         self._out: list[Any] = []
 
     def receive(self, message: Any) -> None:
         if isinstance(message, Load):
             from safetensors.torch import load
 
-            self.engine.load(load(message.weights), message.version)
+            try:
+                self.engine.load(load(message.weights), message.version)
+            except NoriaError as fault:
+                self._out.append(Stopped(str(fault), isinstance(fault, UserError)))
+                return
             if message.temperature is not None:
                 self.engine.temperature = message.temperature
             if message.limits is not None:
@@ -121,12 +132,17 @@ class RolloutService:
 
     def work(self) -> list[Any]:
         out, self._out = self._out, []
-        return [*out, *self.roller.step()] if self.roller.pending else out
+        if not self.roller.pending:
+            return out
+        try:
+            return [*out, *self.roller.step()]
+        except NoriaError as fault:
+            self.roller.clear()
+            return [*out, Stopped(str(fault), isinstance(fault, UserError))]
 
     def close(self) -> None:
         self.roller.clear()
-        if self._outside is not None:
-            self._outside.close()
+        self.engine.close()
         for world in self.worlds.values():
             world.close()
         if self._sandbox is not None:
@@ -154,7 +170,11 @@ class Pool:
     def load(
         self, weights: bytes, version: int = 0, temperature: float | None = None, limits: Limits | None = None
     ) -> None:
-        """Give every worker these weights and wait until each has proved that it has them."""
+        """Give every worker these weights and wait until each has proved that it has them.
+
+        Raises:
+            Halted, UserError: the engine of a worker cannot take them.
+        """
         self._weights = Load(weights, version, temperature, limits)
         for index in range(self.size):
             try:
@@ -168,6 +188,7 @@ class Pool:
         self.executor.send(index, self._weights)
         checksum = hashlib.sha256(self._weights.weights).hexdigest()
         (loaded, *rest) = self.executor.receive(index, None)
+        check_going(loaded)
         if not isinstance(loaded, Loaded) or loaded.checksum != checksum or rest:
             raise EngineError(f"worker {index} didn't confirm its weights: got {loaded!r}")
 
@@ -186,6 +207,7 @@ class Pool:
 
         Raises:
             EngineError: workers died more often than `retries` allows.
+            Halted, UserError: the engine of a worker cannot go on.
         """
         assert len({job.id for job in jobs}) == len(jobs), "job ids must differ"
         found: dict[str, Trajectory] = {}
@@ -213,6 +235,7 @@ class Pool:
             for index in self.executor.ready([i for i, part in enumerate(open_jobs) if part]):
                 try:
                     for trajectory in self.executor.receive(index, 0):
+                        check_going(trajectory)
                         open_jobs[index].pop(trajectory.id, None)
                         found[trajectory.id] = trajectory
                         if progress:
@@ -245,6 +268,12 @@ class Pool:
 
     def close(self) -> None:
         self.executor.close()
+
+
+def check_going(message: Any) -> None:
+    """Raises Halted or UserError where a worker says that its engine cannot go on."""
+    if isinstance(message, Stopped):
+        raise UserError(message.reason) if message.is_users else Halted(message.reason)
 
 
 def unknown_share(trajectories: Sequence[Trajectory]) -> float:

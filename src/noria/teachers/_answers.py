@@ -120,15 +120,3 @@ def read_words(answer: Mapping[str, Any]) -> list[str]:
     if not isinstance(words, list):
         raise Partial("it has no logprobs.tokens of an echo of the prompt")
     return [str(word) for word in words]
-
-
-def after_s(headers: Mapping[str, str]) -> float | None:
-    """How long the server wishes to be left alone; None where it says nothing that can be read as seconds."""
-    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        try:
-            wait = float(headers.get(name, "")) * unit
-        except ValueError:
-            continue
-        if 0 <= wait < math.inf:
-            return wait
-    return None

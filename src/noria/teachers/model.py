@@ -20,8 +20,8 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field
 
 from noria.core.errors import EngineError, NoriaError, UserError
-from noria.core.remote import ServerConfig, connect, read_key
-from noria.teachers._answers import Fault, Partial, TokenScores, after_s, read_ids, read_scores, read_words
+from noria.core.remote import PASSING, ServerConfig, after_s, connect, read_key
+from noria.teachers._answers import Fault, Partial, TokenScores, read_ids, read_scores, read_words
 from noria.teachers._scoring import Student
 from noria.tokens.renderer import Renderer
 
@@ -41,8 +41,6 @@ PROBES = (
     "naïve – 12,345 € 漢字",
     '<call name="edit"><line>3</line></call>',
 )
-#: Status codes after which the same request may succeed.
-PASSING = (408, 409, 425, 429)
 
 
 class Config(ServerConfig):
