@@ -19,6 +19,8 @@ _SHELLS = words("sh bash shell run terminal exec execute execute_bash run_comman
 _READS = words("read view open cat open_file read_file show list search grep find ls")
 _TESTS = words("test tests run_tests")
 _ENDS = words("submit finish done complete end")
+#: What puts all files back without saying which.
+_BACKS = words("reset restore")
 _PATHS = ("path", "file", "file_path", "filename")
 _OLD = ("old", "old_str", "old_string", "search")
 _NEW = ("new", "new_str", "new_string", "replace")
@@ -121,6 +123,8 @@ def _step(turn: Turn, files: dict[str, str]) -> Step:
     answers = _answers(turn.whole or turn.observation, len(heard.calls))
     kept = [seen for call, seen in zip(heard.calls, answers, strict=True) if isinstance(call, Call)]
     acts = tuple(_act(call, seen, files) for call, seen in zip(calls, kept, strict=True))
+    if any(_is_back(act) for act in acts):
+        files.clear()
     ends = not heard.calls or any(act.call.name in _ENDS or _SUBMITS in command_of(act.call) for act in acts)
     commands = [act.command for act in acts if act.command is not None and not act.refused]
     checks = [act for act in acts if _is_check(act)]
@@ -133,8 +137,12 @@ def _step(turn: Turn, files: dict[str, str]) -> Step:
         is_search=bool(acts) and all(_is_search(act) for act in acts),
         changes=changes,
         may_change=bool(changes) or any(command.changes for command in commands),
-        restored=tuple(path for command in commands for path in command.restored),
+        restored=(*("." for act in acts if _is_back(act)), *(path for one in commands for path in one.restored)),
     )  # fmt: skip
+
+
+def _is_back(act: Act) -> bool:
+    return act.call.name in _BACKS and not act.call.args and not act.refused
 
 
 def _answers(seen: str, n: int) -> list[str]:
