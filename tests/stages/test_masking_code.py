@@ -120,6 +120,9 @@ def test_edits_that_are_taken_back_or_written_anew() -> None:
     wrong, back = (edit("y = x", "y = -x"), "ok"), (edit("y = -x", "y = x"), "ok")
     assert found("reverted", READ, wrong, FAILS, back, (edit("y = x", "y = 2"), "ok")) == [1]
     assert found("reverted", READ, wrong, FAILS, (sh("git checkout a.py"), "ok")) == [1]
+    reset = ('<call name="reset"></call>', "ok")
+    assert found("reverted", READ, wrong, FAILS, reset, wrong, FAILS, reset, (edit("y = x", "y = 2"), "ok")) == [1, 4]
+    assert found("reverted", READ, wrong, ('<call name="reset"></call>', "error: no tool reset")) == []
     assert found("reverted", READ, wrong, back, wrong, back) == [1, 3]
     whole = (render_call("write", path="a.py", text=READ[1]), "ok")
     assert found("reverted", READ, wrong, (edit("return y", "return y, y"), "ok"), whole) == [1, 2]
