@@ -101,6 +101,7 @@ class Guests:
         Raises:
             SandboxError: the sandbox failed.
         """
+        real = _places_of(around)
         try:
             with socket.socket(socket.AF_UNIX) as listener:
                 listener.bind(str(door))
@@ -109,7 +110,7 @@ class Guests:
                 relay = Relay(listener, lambda: socket.create_connection(address))
                 threading.Thread(target=relay.run, name="noria-door", daemon=True).start()
                 try:
-                    server = self._server(door, around)
+                    server = self._server(door, real)
                     return self._run(server, files, argv, environment, folders, address[1], timeout_s, given_up)
                 finally:
                     relay.close()
@@ -150,12 +151,8 @@ class Guests:
         """Remove what was made outside. Idempotent."""
         self._finish()
 
-    def _server(self, door: Path, around: Sequence[tuple[str, str]] = ()) -> _Stoppable:
+    def _server(self, door: Path, real: Sequence[tuple[str, str]] = ()) -> _Stoppable:
         limits, plan = self.limits, self._plan
-        real = [(place, os.path.realpath(folder)) for place, folder in around]
-        for place, folder in real:
-            if any(place == own or place.startswith(own + "/") for own in _OWN) or not os.path.isdir(folder):
-                raise SandboxError(f"{folder} cannot be shown at {place}")
         if plan.uid is not None:
             more = {folder: f"a{number}" for number, (_, folder) in enumerate(real) if folder not in plan.staged}
             plan = replace(plan, staged={**plan.staged, **more, str(door): "door"})
@@ -212,6 +209,15 @@ def places(shown: Sequence[str]) -> tuple[str, ...]:
         if not any(place == above or place.startswith(above + "/") for above in (*known, *found)):
             found.append(place)
     return tuple(found)
+
+
+def _places_of(around: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The same with real folders. Raises SandboxError: one is not there, or its place is the sandbox's own."""
+    real = [(place, os.path.realpath(folder)) for place, folder in around]
+    for place, folder in real:
+        if any(place == own or place.startswith(own + "/") for own in _OWN) or not os.path.isdir(folder):
+            raise SandboxError(f"{folder} cannot be shown at {place}")
+    return real
 
 
 def _check_readable(shown: Sequence[str]) -> None:
