@@ -7,6 +7,7 @@ import gc
 import sys
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -81,3 +82,13 @@ def test_what_is_no_literal_is_refused_as_python_does(text: str) -> None:
         ast.literal_eval(text)
     with pytest.raises(wanted.type):
         syntax.literal(text)
+
+
+def test_what_a_policy_writes_warns_nobody() -> None:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        syntax.parse("x = 1if y else 2\n")
+        syntax.parse("x = y is 1\n'\\d'\n")
+        assert heard == []
+        compile("x = y is 1\n", "<text>", "exec")
+    assert [one.category for one in heard] == [SyntaxWarning]

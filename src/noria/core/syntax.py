@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import threading
+import warnings
 from typing import Any, Literal, cast, overload
 
 _ATTEMPTS = 100
@@ -25,14 +26,16 @@ def parse(
 
     Up to Python 3.12 the interpreter counts the depth of all trees that are being built in one place, so that a
     switch of threads in the middle of one raises SystemError ("AST constructor recursion depth mismatch"). Whoever
-    parses here waits for its turn; a library that parses elsewhere costs another attempt.
+    parses here waits for its turn; a library that parses elsewhere costs another attempt. What the interpreter warns
+    of is no news where a policy wrote the text.
 
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: as `ast.parse` does.
     """
     for attempt in range(_ATTEMPTS):
         try:
-            with _lock:
+            with _lock, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
                 return cast(ast.Module | ast.Expression, ast.parse(text, name, mode))
         except SystemError:
             if attempt + 1 == _ATTEMPTS:
