@@ -52,18 +52,23 @@ budget_s = 1.2
     return recipes.load([file], overrides)
 
 
-@pytest.fixture
-def room(tmp_path: Path) -> Path:
-    return tmp_path / "weights"
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("run") / "weights"
 
 
-@pytest.fixture
-def faulty(tiny_folder: Path, room: Path) -> Iterator[Faulty]:
+@pytest.fixture(scope="module")
+def server(tiny_folder: Path, room: Path) -> Iterator[Inside]:
     config = embedded.Config(slots=8, max_tokens=256, prefill_rows=8)
     inside = Inside(build_server("m", tiny_folder, "", config, 56, 20, updates=room))
-    with Faulty(inside.root) as between:
-        yield between
+    yield inside
     inside.close()
+
+
+@pytest.fixture
+def faulty(server: Inside) -> Iterator[Faulty]:
+    with Faulty(server.root) as between:
+        yield between
 
 
 @pytest.fixture
@@ -194,7 +199,6 @@ def test_the_pool_ends_with_the_servers_fault_and_starts_no_worker_anew(
 
 
 def test_a_recipe_gives_a_server_one_worker_and_its_own_limits(room: Path) -> None:
-    room.mkdir()
     with pytest.raises(UserError, match=r"executor\.workers must be 1 with student\.engine\.type = 'served'.*got 2"):
         made("http://127.0.0.1:8000", room, "executor={type='local'}", "executor.workers=2")
     with pytest.raises(UserError, match=r"rollout\.max_tokens must not exceed .*: got 300 and 256"):
