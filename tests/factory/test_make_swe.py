@@ -147,6 +147,15 @@ TEST_ONE_MORE = (
 )
 
 
+def test_a_source_without_anything_to_break_says_so(place: Path, sandbox: Sandbox) -> None:
+    names = "import names\n\n\ndef test_first():\n    assert names.ALL == []\n"
+    source = lay(place / "bare ü", {"names.py": "ALL = []\n", "test_names.py": names})
+    report = make(Plan((source,), place / "bare-out", 1, workers=1, repeats=1), sandbox)
+    assert report["tasks"] == 0 and report["notes"] == {source: ["nothing in it can be broken"]}
+    with pytest.raises(UserError, match="tasks of the split train: got none"):
+        build(Config(path=str(place / "bare-out"), heldout=0.0), sandbox).tasks("train", 1, 0)
+
+
 def test_nothing_but_bad_sources_is_the_users_fault(place: Path, sandbox: Sandbox) -> None:
     with pytest.raises(UserError, match="SOURCE must name a repository.*no folder"):
         make(Plan(("/no/such/folder",), place / "none", 1), sandbox)

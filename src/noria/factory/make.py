@@ -112,6 +112,11 @@ def make(
             stack.callback(proposals.close)
         tasks = _tasks(plan, sites, _Tools(benches, journal, proposals), tally, advance)
         tally.bugs_s = time.monotonic() - began
+        if len(tasks) < plan.count:
+            tried = {repo for repo, _ in tally.tried}
+            for site in sites:
+                if site.name not in tried:
+                    tally.notes.setdefault(site.prepared.repo.source, []).append("nothing in it can be broken")
         report = summary(plan.count, tally, tasks)
         if proposals is not None:
             report["proposals"] = dict(proposals.counts.most_common())
