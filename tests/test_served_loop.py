@@ -44,12 +44,14 @@ def test_a_run_on_a_server_is_killed_while_it_trains_and_goes_on_in_step_with_it
         given = [f"student.engine.base_url={server.url}", f"student.engine.weights={room}"]
         process = noria(tmp_path, "run", *FILES, *SMALL, *given)
         deadline = time.monotonic() + DEADLINE_S
-        while not any("logp_diff/mean" in row for path in tmp_path.glob("runs/*") for row in rows_of(path)):
-            assert process.poll() is None, process.communicate()[0][-3000:]
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        process.send_signal(signal.SIGKILL)  # the server holds weights of a step that the run may not know any more
-        process.wait()
+        try:
+            while not any("logp_diff/mean" in row for path in tmp_path.glob("runs/*") for row in rows_of(path)):
+                assert process.poll() is None, process.communicate()[0][-3000:]
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        finally:
+            process.send_signal(signal.SIGKILL)  # the server holds weights of a step that the run may not know any more
+            process.wait()
         (run,) = tmp_path.glob("runs/*")
         again = noria(tmp_path, "resume", str(run))
         said, _ = again.communicate(timeout=DEADLINE_S)
