@@ -137,7 +137,8 @@ def test_a_server_that_fails_is_asked_again_some_times_and_answers_are_kept(tmp_
     with pytest.raises(EngineError, match="gone"):
         list(written(site(tmp_path / "a"), proposals, 0))
     proposals.close()
-    assert proposals.counts["the server failed"] == 5 and proposals.counts["an answer without a code block"] == 2
+    # Questions are asked by threads: of the first four, any two are answered, and an answer begins the count anew.
+    assert 5 <= proposals.counts["the server failed"] <= 7 and proposals.counts["an answer without a code block"] == 2
     with (tmp_path / "proposals.jsonl").open("a") as file:
         file.write('{"torn')
     again = Proposals(tmp_path, lambda messages: "no code")
