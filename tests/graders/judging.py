@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from noria.core.errors import EngineError, SandboxError
 from noria.core.protocols import TestReport, Workspace
 from noria.core.types import Message
+from noria.engines.scripted import Answer, Reply, ScriptedServer
 from noria.graders._chat import ChatJudge, JudgeConfig, connected
 from noria.graders._children import Children
 
@@ -23,43 +22,20 @@ class JudgeServer:
     """`/v1/chat/completions` that answers as a script does; `asked` holds the conversations it was sent."""
 
     def __init__(self, script: Script) -> None:
-        self.script, self.asked = script, list[Any]()
-        outer = self
+        self.script = script
+        self._server = ScriptedServer(self._reply).__enter__()
+        self.url, self.asked = self._server.url, self._server.requests
 
-        class Handler(BaseHTTPRequestHandler):
-            """One request."""
-
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append(body)
-                said = outer.script(body["messages"])
-                answer = {"choices": [{"index": 0, "message": {"role": "assistant", "content": said}}]}
-                data = json.dumps(answer if isinstance(said, str) else {"error": "no"}).encode()
-                self.send_response(200 if isinstance(said, str) else said)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1"
+    def _reply(self, request: Mapping[str, Any]) -> Answer:
+        said = self.script(request["messages"])
+        return said if isinstance(said, str) else Reply(status=said)
 
     def client(self) -> ChatJudge:
         """The real client."""
         return connected(JudgeConfig(base_url=self.url, model="script", timeout_s=20, max_retries=0))
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(10)
+        self._server.__exit__()
 
 
 class BrokenSandbox:
