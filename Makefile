@@ -58,7 +58,7 @@ bench: $(READY) ## measure the sandbox and the engine, and the stages of the new
 	$(ONE_THREAD) $(OFFLINE) $(BIN)/python bench/engine.py
 	@if ls runs/*/run.json > /dev/null 2>&1; then $(BIN)/python bench/stages.py; fi
 
-base: $(READY) ## train a built-in model anew (an hour on two cores); MIX=tiny-worlds or MIX=code AWAY=FOLDER for another
+base: $(READY) ## train a built-in model anew (an hour on two cores); MIX=tiny-worlds, or MIX=code and then code-agent with AWAY=FOLDER, for another
 	$(ONE_THREAD) PYTHONPATH=src:scripts $(BIN)/python scripts/tiny_corpus.py --mix $(MIX) --out $(BASE) --away $(AWAY)
 	PYTHONPATH=src:scripts $(BIN)/python scripts/build_tiny.py tokenizer --mix $(MIX) --corpus $(BASE) --out $(MODEL)
 	PYTHONPATH=src:scripts $(BIN)/python scripts/build_tiny.py train --mix $(MIX) --corpus $(BASE) --out $(MODEL)

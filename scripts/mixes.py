@@ -118,7 +118,7 @@ MIXES = {
         episodes=36_000,
         shards=6,
     ),
-    # Not shipped: the model of recipes/functions.toml; see docs/builtin-model.md.
+    # Not shipped: what `code-agent` goes on from; see docs/builtin-model.md.
     "code": Mix(
         options={},
         shares={"microswe": 1.0},
@@ -133,7 +133,7 @@ MIXES = {
         shape={"hidden_size": 192, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2,
                "intermediate_size": 384},
     ),
-    # Not shipped: what `code` becomes when it is taught to try, test and take back, and to do so now and then only.
+    # What `code` becomes when it is taught to try, test and take back, and to do so now and then only.
     "code-agent": Mix(
         options={},
         shares={"microswe": 1.0},
