@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -70,6 +70,21 @@ class Mix:
         return tuple(self.shares)
 
 
+_CODE = Mix(
+    options={},
+    shares={"microswe": 1.0},
+    decisive={"microswe": ("test", "submit")},
+    partly={"microswe": {"edit": ("careful", "direct", "thorough", "recover", "hasty", "stubborn", "fiddle")}},
+    vocabulary=1536,
+    steps=1850,
+    episodes=64_000,
+    functions=0.75,
+    context=0.2,
+    per_step=24,
+    shape={"hidden_size": 192, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2,
+           "intermediate_size": 384},
+)  # fmt: skip
+
 MIXES = {
     "tiny": Mix(
         options={},
@@ -119,34 +134,13 @@ MIXES = {
         shards=6,
     ),
     # Not shipped: what `code-agent` goes on from; see docs/builtin-model.md.
-    "code": Mix(
-        options={},
-        shares={"microswe": 1.0},
-        decisive={"microswe": ("test", "submit")},
-        partly={"microswe": {"edit": ("careful", "direct", "thorough", "recover", "hasty", "stubborn", "fiddle")}},
-        vocabulary=1536,
-        steps=1850,
-        episodes=64_000,
-        functions=0.75,
-        context=0.2,
-        per_step=24,
-        shape={"hidden_size": 192, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2,
-               "intermediate_size": 384},
-    ),
+    "code": _CODE,
     # What `code` becomes when it is taught to try, test and take back, and to do so now and then only.
-    "code-agent": Mix(
-        options={},
-        shares={"microswe": 1.0},
-        decisive={"microswe": ("test", "submit")},
-        partly={"microswe": {"edit": ("careful", "direct", "thorough", "recover", "hasty", "stubborn", "fiddle")}},
-        vocabulary=1536,
+    "code-agent": replace(
+        _CODE,
         steps=1500,
         episodes=48_000,
         functions=0.7,
-        context=0.2,
-        per_step=24,
-        shape={"hidden_size": 192, "num_hidden_layers": 4, "num_attention_heads": 6, "num_key_value_heads": 2,
-               "intermediate_size": 384},
         forms=Forms(copied=0.05, several=0.45, wrong=0.2, most=6),
         base="code",
         habits={"microswe": {
