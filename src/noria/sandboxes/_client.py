@@ -17,13 +17,15 @@ from typing import Any
 from noria.core.errors import SandboxError
 from noria.core.files import Entry as Entry
 from noria.sandboxes._cgroup import Cage
+from noria.sandboxes._watching import longest
 
 START_S = 30.0
 #: Time a server may need for a request beyond the request's own limit before it counts as stuck.
 GRACE_S = 15.0
 MAX_HEADER = 64 << 20
-#: Folder of the scripts that run on the other side.
+#: Folder of the scripts that run on the other side, and what the server consists of.
 SCRIPTS = Path(__file__).resolve().parent
+SERVER = ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py", "_warm.py", "_watching.py")
 
 _lock = threading.Lock()
 _spawner: tuple[int, ThreadPoolExecutor] | None = None
@@ -96,7 +98,7 @@ class Server:
 
     def ask(self, header: dict[str, Any], payload: bytes, timeout_s: float) -> tuple[dict[str, Any], bytes]:
         """One request. Raises ServerDied, or SandboxError when no answer came; closed after either."""
-        deadline = time.monotonic() + timeout_s + self._grace_s
+        deadline = time.monotonic() + longest(timeout_s) + self._grace_s
         text = json.dumps(header).encode()
         before = self._cage.oom_kills() if self._cage is not None else 0
         try:

@@ -15,10 +15,8 @@ from __future__ import annotations
 import gc
 import importlib
 import json
-import math
 import os
 import secrets
-import select
 import shutil
 import signal
 import stat
@@ -33,6 +31,7 @@ from _child import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, detach, limit, prctl
 from _layers import CHANGED_NS, EVEN, Layers  # type: ignore[import-not-found]
 from _testrun import Tally, reporter, run_tests, warm  # type: ignore[import-not-found]
 from _warm import become, preload  # type: ignore[import-not-found]
+from _watching import all_others, descendants, drain, watch  # type: ignore[import-not-found]
 
 #: What ordinary code imports: loaded before the first request, so that a forked child finds it loaded.
 PRELOADED = (
@@ -258,34 +257,24 @@ class Server:
         return {"PATH": path, "HOME": home, "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 
     def _watch(self, child: int, sinks: dict[int, Callable[[bytes], None]], timeout_s: float) -> int | None:
-        """Feed what arrives to the sinks until the child ends (its wait status) or time is up (None)."""
-        deadline = time.monotonic() + timeout_s
-        exited = os.pidfd_open(child)
-        poll = select.poll()
-        poll.register(exited, select.POLLIN)
-        poll.register(self._requests, 0)  # a hang-up is always reported: the client is gone
-        for descriptor in sinks:
-            os.set_blocking(descriptor, False)
-            poll.register(descriptor, select.POLLIN)
-        ended = False
-        while not ended:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            for descriptor, event in poll.poll(math.ceil(left * 1000)):
-                if descriptor == self._requests:
-                    if event & (select.POLLHUP | select.POLLERR):
-                        self._slay()
-                        os._exit(0)
-                elif descriptor == exited:
-                    ended = True
-                elif not _drain(descriptor, sinks[descriptor], 1):
-                    poll.unregister(descriptor)
+        """Feed what arrives to the sinks until the child ends (its wait status) or time is up (None).
+
+        Raises Starved (an OSError): nothing is known.
+        """
+        others = all_others if self._first else descendants
+        try:
+            ended = watch(child, sinks, timeout_s, self._requests, others)
+        except EOFError:  # the client is gone
+            self._slay()
+            os._exit(0)
+        except OSError:
+            for descriptor in sinks:
+                os.close(descriptor)
+            raise
         status = os.waitpid(child, 0)[1] if ended else None
-        os.close(exited)
         self._slay()
         for descriptor, sink in sinks.items():
-            _drain(descriptor, sink, 64)
+            drain(descriptor, sink, 64)
             os.close(descriptor)
         return status
 
@@ -304,7 +293,7 @@ class Server:
                 except ChildProcessError:
                     return
         for _ in range(2000):
-            for victim in _descendants():
+            for victim in descendants():
                 try:
                     os.kill(victim, signal.SIGKILL)
                 except ProcessLookupError:
@@ -344,34 +333,6 @@ def _version(item: os.stat_result) -> tuple[int, ...]:
     return item.st_ino, item.st_size, item.st_mode, item.st_ctime_ns
 
 
-def _drain(descriptor: int, sink: Callable[[bytes], None], times: int) -> bool:
-    """Read what is there, at most `times` × 64 KiB. False at the end of the stream."""
-    for _ in range(times):
-        try:
-            data = os.read(descriptor, 65536)
-        except BlockingIOError:
-            return True
-        if not data:
-            return False
-        sink(data)
-    return True
-
-
-def _descendants() -> list[int]:
-    found: list[int] = []
-    todo = [os.getpid()]
-    while todo:
-        parent = todo.pop()
-        try:
-            with open(f"/proc/{parent}/task/{parent}/children") as file:
-                children = [int(word) for word in file.read().split()]
-        except OSError:
-            continue
-        found += children
-        todo += children
-    return found
-
-
 def main() -> None:
     requests, replies = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -382,7 +343,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # The code under test finds neither this folder nor the runner among its modules.
     del sys.path[0]
-    for name in ("_testrun", "_child", "_layers", "_warm"):
+    for name in ("_testrun", "_child", "_layers", "_warm", "_watching"):
         del sys.modules[name]
     for name in PRELOADED:
         importlib.import_module(name)

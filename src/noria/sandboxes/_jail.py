@@ -17,12 +17,11 @@ from pathlib import Path
 
 from noria.core.errors import UserError
 from noria.sandboxes import _seccomp
-from noria.sandboxes._client import SCRIPTS
+from noria.sandboxes._client import SCRIPTS, SERVER
 
 #: Where the server's scripts lie inside.
 INSIDE = "/opt/noria"
 ROOT = "/workspace"
-SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py", "_warm.py")
 #: Packages that make tasks or carry answers: nobody inside needs them, and a policy could read them.
 KNOWING = ("noria", "bfcl_eval", "inspect_evals", "reasoning_gym")
 SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -272,7 +271,7 @@ def start(
     procs: Sequence[str],
     disk_mb: int,
     command: Sequence[str],
-    scripts: Sequence[str] = SCRIPT_NAMES,
+    scripts: Sequence[str] = SERVER,
     links: Sequence[tuple[str, str]] = (),
     shown: Sequence[tuple[str, str]] = (),
 ) -> subprocess.Popen[bytes]:

@@ -24,7 +24,7 @@ from pydantic import Field
 from noria.core.config import Checked
 from noria.core.errors import SandboxError, UserError
 from noria.core.protocols import TestReport
-from noria.sandboxes._client import SCRIPTS, Pool, Server
+from noria.sandboxes._client import SCRIPTS, SERVER, Pool, Server
 from noria.sandboxes._workspace import MemoryWorkspace, run_test, table
 
 _ROOT, _INSIDE = "/workspace", "/opt/noria"
@@ -125,7 +125,7 @@ def run_words(config: Config, name: str) -> list[str]:
     words += ["--runtime", config.runtime] if config.runtime else []
     words += ["--tmpfs", f"{_ROOT}:{size}", "--tmpfs", f"/tmp:{size}", "--workdir", _ROOT]
     words += ["--env", "HOME=/tmp", "--env", "PYTHONHASHSEED=0", "--entrypoint", "python3"]
-    for script in ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py", "_warm.py"):
+    for script in SERVER:
         words += ["--volume", f"{Path(SCRIPTS, script)}:{_INSIDE}/{script}:ro"]
     return [*words, config.image, "-s", "-S", "-B", "-P", f"{_INSIDE}/_forkserver.py", json.dumps(settings)]
 

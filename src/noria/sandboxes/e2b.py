@@ -29,11 +29,11 @@ from pydantic import Field
 from noria.core.config import Checked
 from noria.core.errors import SandboxError, UserError
 from noria.core.protocols import TestReport
-from noria.sandboxes._client import SCRIPTS, Pool, Server, ServerDied
+from noria.sandboxes._client import SCRIPTS, SERVER, Pool, Server, ServerDied
+from noria.sandboxes._watching import longest
 from noria.sandboxes._workspace import MemoryWorkspace, run_test, table
 
 _FAULTS = (e2b.SandboxException, httpx.HTTPError, ConnectError, OSError)
-_SCRIPT_NAMES = ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py", "_warm.py", "_relay.py")
 #: What a request may take beyond its own limit, over a network.
 _GRACE_S = 30.0
 #: Between two requests for a sandbox that a full server refused; doubled each time, and spread so that clients part.
@@ -76,7 +76,7 @@ class Remote(Server):
         self._until = time.monotonic() + config.life_s
         self._box = _created(config, options)
         try:
-            for name in _SCRIPT_NAMES:
+            for name in (*SERVER, "_relay.py"):
                 self._box.files.write(f"{self._folder}/{name}", (SCRIPTS / name).read_bytes())
         except _FAULTS as fault:
             self.close()
@@ -98,7 +98,7 @@ class Remote(Server):
         text = json.dumps(header).encode()
         frames = struct.pack(">II", len(text), len(payload)) + text + payload
         command = f"exec python3 -I -S -B {self._folder}/_relay.py {self._folder}"
-        limit_s = timeout_s + _GRACE_S
+        limit_s = longest(timeout_s) + _GRACE_S
         try:
             self._box.set_timeout(max(config.life_s, int(limit_s) + 60))
             self._until = time.monotonic() + config.life_s

@@ -22,7 +22,7 @@ from pathlib import Path
 from noria.core.errors import SandboxError, UserError
 from noria.core.files import Entry
 from noria.sandboxes import _cgroup, _jail, bwrap
-from noria.sandboxes._client import Server, ServerDied, pack, unpack
+from noria.sandboxes._client import SERVER, Server, ServerDied, pack, unpack
 from noria.sandboxes._endpoint import Relay
 
 #: Where the way out begins inside, and how often it is looked whether a guest is given up, in s.
@@ -169,7 +169,7 @@ class Guests:
         }  # fmt: skip
         python = os.path.realpath(sys.executable)
         command = [python, "-s", "-S", "-B", "-P", f"{_jail.INSIDE}/_forkserver.py", json.dumps(settings)]
-        scripts = (*_jail.SCRIPT_NAMES, "_endpoint.py")
+        scripts = (*SERVER, "_endpoint.py")
         shown = [*((path, path) for path in self._shown), *((folder, place) for place, folder in real)]
         shown.append((str(door), DOOR))
         procs = cage.procs if cage is not None else []
