@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from noria.cli_bar import bars
 from noria.cli_swe import sandbox_of
 from noria.core.disk import roomy
 from noria.factory.functions.make import TASKS, Plan, make
@@ -22,16 +22,10 @@ def make_functions(
 ) -> None:
     """Run it with a progress bar and print its report. Raises UserError where nothing can be made."""
     plan = Plan(tuple(sources), out, seed, tuple(unseen))
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     started = sandbox_of(sandbox, 1)
     try:
-        with (
-            roomy(out.parent, "call the command again: it goes on"),
-            Progress(*columns, console=console, disable=as_json or not console.is_terminal) as progress,
-        ):
-            bar = progress.add_task("functions", total=len(sources))
-            report = make(plan, started, lambda done, what: progress.update(bar, completed=done, description=what))
+        with roomy(out.parent, "call the command again: it goes on"), bars(as_json) as shown:
+            report = make(plan, started, shown.row("functions", 0))
     finally:
         started.close()
     if as_json:

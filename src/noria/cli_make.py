@@ -10,10 +10,10 @@ from typing import Any, Protocol, cast
 
 from pydantic import ValidationError
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from noria.cli_bar import bars
 from noria.cli_worlds import LazySandbox
 from noria.core import registry
 from noria.core.disk import roomy
@@ -80,16 +80,10 @@ def make_domains(
             f"WORLD must be one that makes domains, as tooluse: got {world!r}, whose module has no `make` - "
             f"for tasks of a world use `noria tasks make --env {world} --n N --out FILE`"
         )
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     lazy = LazySandbox(SandboxTable(type=sandbox))
     try:
-        with (
-            roomy(out.parent, "call the command again: it goes on"),
-            Progress(*columns, console=console, disable=as_json or not console.is_terminal) as progress,
-        ):
-            bar = progress.add_task(world, total=count)
-            report = maker(out, count, seed, lazy, lambda kept: progress.update(bar, completed=kept), server)
+        with roomy(out.parent, "call the command again: it goes on"), bars(as_json) as shown:
+            report = maker(out, count, seed, lazy, shown.row(world, count), server)
     finally:
         lazy.close()
     if as_json:

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, cast
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from noria import cli_worlds
+from noria.cli_bar import bars
 from noria.cli_make import make_domains, server_of
 from noria.core.disk import roomy
 from noria.core.errors import UserError
@@ -265,17 +265,11 @@ def _by_model(
 @contextmanager
 def bar(name: str, total: int, out: Path, quiet: bool) -> Iterator[Callable[[int], None]]:
     """A progress bar, and one message each for a full disk and for Ctrl-C."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
-        with (
-            roomy(out.parent, GO_ON),
-            Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress,
-        ):
-            row = progress.add_task(name, total=total)
-            yield lambda done: progress.update(row, completed=done)
+        with roomy(out.parent, GO_ON), bars(quiet) as shown:
+            yield shown.row(name, total)
     except KeyboardInterrupt:
-        console.print(Text(f"stopped; {GO_ON}"))
+        Console(stderr=True).print(Text(f"stopped; {GO_ON}"))
         raise SystemExit(130) from None
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from noria.cli_bar import bars
 from noria.cli_make import asking
 from noria.core import registry
 from noria.core.disk import roomy
@@ -78,20 +78,12 @@ def make_swe(
         tuple(sources), out, n, seed, tuple(operators), tuple(languages), at_once, evaluation=tuple(evaluation),
         history=history, model=server.model if server is not None else "",
     )  # fmt: skip
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with ExitStack() as stack:
         ask = asking(stack, server, **ASKED)[0] if server is not None else None
         started = sandbox_of(sandbox, at_once)
         stack.callback(started.close)
-        with (
-            roomy(out.parent, "call the command again: it goes on"),
-            Progress(*columns, console=console, disable=as_json or not console.is_terminal) as progress,
-        ):
-            bar = progress.add_task("swe", total=n)
-            report = make(
-                plan, started, lambda kept, what: progress.update(bar, completed=kept, description=f"swe {what}"), ask
-            )  # fmt: skip
+        with roomy(out.parent, "call the command again: it goes on"), bars(as_json) as shown:
+            report = make(plan, started, shown.row("swe", n), ask)
     if as_json:
         print(json.dumps(report, indent=1))
     else:

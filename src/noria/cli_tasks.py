@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from noria import cli_formats, cli_grading, cli_stream, cli_worlds
+from noria.cli_bar import bars
 from noria.core import admission, registry
 from noria.core.codec import to_json
 from noria.core.errors import UserError
@@ -164,22 +165,17 @@ def _validate(
 ) -> list[dict[str, Any]]:  # fmt: skip
     proofs, others = repeats or PROOFS, repeats or 1
     rows: list[dict[str, Any]] = []
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with (
-        cli_worlds.opened(env, sandbox, options or ()) as world,
-        Progress(*columns, console=console, disable=quiet or not console.is_terminal) as progress,
-    ):
+    with cli_worlds.opened(env, sandbox, options or ()) as world, bars(quiet) as shown:
         count = n or cli_worlds.default_tasks(env, options or ())
         drawn = {split: cli_worlds.draw(world, split, count, seed) for split in splits or world.splits}
         clashes = cli_worlds.overlaps(drawn)
         for split, tasks in drawn.items():
-            bar = progress.add_task(f"{env} {split}", total=3 * len(tasks))
+            advance, done = shown.row(f"{env} {split}", 3 * len(tasks)), itertools.count(1)
             refused = cli_worlds.consistent(world, split, tasks, seed)
             if not rows:
                 refused += cli_worlds.left_out(world)
             refused += [clash for clash in clashes if clash.id in {task.id for task in tasks}]
-            step = lambda bar=bar: progress.advance(bar)  # noqa: E731
+            step = lambda advance=advance, done=done: advance(next(done))  # noqa: E731
             refused += cli_worlds.prove(world, tasks, step, proofs)
             misled, wrong = cli_worlds.mislead(world, tasks, step, others)
             deceived, forged = cli_worlds.guard(world, tasks, step, others)

@@ -64,7 +64,7 @@ class Config(Checked):
 
     type: Literal["microswe"]
     tasks: int = Field(default=256, ge=1, le=10**6, description="training tasks of a round")
-    test_timeout_s: float = Field(default=2.0, gt=0, description="wall clock of one test run in seconds")
+    test_timeout_s: float = Field(default=2.0, gt=0, description="seconds of one test run at most")
     path: str | None = Field(
         default=None, description="file with tasks of real functions; None = families of templates"
     )

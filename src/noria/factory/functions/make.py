@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,8 @@ from noria.factory.repository import Names, Refused, opened, prepare
 TASKS, REPORT = "functions.jsonl", "functions.json"
 #: Where the finished functions of a repository are kept, so that a call that was stopped goes on.
 DONE = "functions"
+#: Told how much of how much is done, and of what.
+Advance = Callable[[int, str, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,8 @@ class Plan:
     unseen: tuple[str, ...] = ()
 
 
-def make(plan: Plan, sandbox: Sandbox, advance: Callable[[int, str], None] = lambda done, what: None) -> dict[str, Any]:
-    """Fill `plan.out` and return the report. `advance` hears how many sources are done and what is being done.
+def make(plan: Plan, sandbox: Sandbox, advance: Advance = lambda done, what, total: None) -> dict[str, Any]:
+    """Fill `plan.out` and return the report. `advance` hears what is being done: how much of it, and how much it is.
 
     Raises:
         UserError: no source can be used, none has a small function with tests, or `unseen` names none of them.
@@ -46,9 +47,9 @@ def make(plan: Plan, sandbox: Sandbox, advance: Callable[[int, str], None] = lam
         Store(plan.out).sweep()
         names = Names(plan.out)
         for number, source in enumerate(dict.fromkeys(plan.sources)):
-            advance(number, source)
+            advance(number, source, len(plan.sources))
             try:
-                found += _of(source, plan, sandbox, names, partial(advance, number))
+                found += _of(source, plan, sandbox, names, advance)
             except (Refused, SandboxError) as fault:
                 refused[source] = str(fault)
         packages = {package for package, _ in found}
@@ -65,9 +66,7 @@ def make(plan: Plan, sandbox: Sandbox, advance: Callable[[int, str], None] = lam
     return report
 
 
-def _of(
-    source: str, plan: Plan, sandbox: Sandbox, names: Names, say: Callable[[str], None]
-) -> Sequence[tuple[str, Found]]:
+def _of(source: str, plan: Plan, sandbox: Sandbox, names: Names, advance: Advance) -> Sequence[tuple[str, Found]]:
     """The functions of one source; those of an earlier call with the same seed are read."""
     prepared = prepare(source, plan.out, sandbox, names, ("python",))
     repo = prepared.repo
@@ -79,10 +78,10 @@ def _of(
         raise Refused("it has no small function that needs nothing but its arguments")
     found: list[Found] = []
     with opened(repo, plan.out, prepared.language, sandbox) as bench:
-        say(f"{repo.name}: watching {len(choices)} functions")
+        advance(0, f"called by the tests of {repo.name}", len(choices))
         calls = watched(bench, choices)
-        for choice in choices:
-            say(f"{repo.name}: {choice.name}")
+        for number, choice in enumerate(choices):
+            advance(number, f"of {repo.name}: {choice.name}", len(choices))
             found.append(tasks_of(repo.name, choice, calls[choice], bench.sandbox, plan.seed))
     kept.parent.mkdir(exist_ok=True)
     _replace(kept, "".join(json.dumps([list(one.rows), one.reason]) + "\n" for one in found))
