@@ -28,6 +28,7 @@ from noria.core.config import Checked
 from noria.core.errors import EngineError, UserError
 from noria.core.protocols import Completion
 from noria.engines._dense import dense
+from noria.engines._numbered import Numbered
 from noria.engines._slots import SlotLayer, StateLayer
 from noria.models import weights
 from noria.models.load import Dtype, backbone, load_model
@@ -67,7 +68,7 @@ class _Sequence:
     versions: list[int] = field(default_factory=list)
 
 
-class EmbeddedEngine:
+class EmbeddedEngine(Numbered[Config, _Sequence]):
     """See the module. One instance belongs to one thread.
 
     Raises:
@@ -75,7 +76,8 @@ class EmbeddedEngine:
     """
 
     def __init__(self, model: Any, end_ids: Sequence[int], config: Config, temperature: float = 1.0) -> None:
-        self.model, self.config, self.temperature = model.eval(), config, temperature
+        super().__init__(config)
+        self.model, self.temperature = model.eval(), temperature
         self.version = 0
         #: sequences that must wait before a prefill interrupts decoding
         self.patience = config.prefill_rows
@@ -90,7 +92,6 @@ class EmbeddedEngine:
         self._cache = Cache(layers=list(self._layers))
         self._dense = dense(model, self._length) if self._layers and not self._stateful else None
         self._rows: list[int | None] = [None] * config.slots
-        self._sequences: dict[int, _Sequence] = {}
 
     def _open(self) -> list[SlotLayer | StateLayer]:
         """The cache's layers, as the architecture needs them."""
@@ -99,26 +100,16 @@ class EmbeddedEngine:
         self._scale = traits.scale
         return [SlotLayer(slots, self._length) if kind in ATTENTION else StateLayer(slots) for kind in kinds]
 
-    @property
-    def free(self) -> int:
-        """Slots that a new sequence could take."""
-        return self.config.slots - len(self._sequences)
-
     def add(self, seq: int, ids: Sequence[int], max_new: int, seed: int) -> None:
         """Append `ids` to a sequence (a new number opens one) and generate up to `max_new` tokens after them."""
-        state = self._sequences.get(seq)
-        held = len(state.ids) if state else 0
-        room = self.config.max_tokens - held - len(ids)
-        if room < 1:
-            raise EngineError(f"sequence of {held + len(ids)} tokens leaves no room to generate")
-        if state is None:
-            if not self.free:
-                raise EngineError(f"no free slot: all {self.config.slots} are taken")
-            state = self._sequences[seq] = _Sequence(row=self._rows.index(None), seed=seed)
-            self._rows[state.row] = seq
-        state.ids.extend(ids)
+        state, room = self._extended(seq, ids, seed)
         state.start, state.limit = len(state.ids), len(state.ids) + min(max_new, room)
         state.logp, state.versions, state.generating = [], [], True
+
+    def _begin(self, seq: int, seed: int) -> _Sequence:
+        state = _Sequence(row=self._rows.index(None), seed=seed)
+        self._rows[state.row] = seq
+        return state
 
     def drop(self, seq: int) -> None:
         """Forget a sequence and free its slot; an unknown number is ignored."""

@@ -33,6 +33,7 @@ from noria.engines import _asking as asking
 from noria.engines import _preflight as preflight
 from noria.engines._asking import Fault, Line, Sampled
 from noria.engines._dialects import Dialect, dialect
+from noria.engines._numbered import Numbered
 
 if TYPE_CHECKING:
     from noria.engines._proof import Proof
@@ -104,7 +105,7 @@ class _Sequence:
     answered: int = 0
 
 
-class ServedEngine:
+class ServedEngine(Numbered[Config, _Sequence]):
     """See the module. One instance belongs to one thread.
 
     Raises:
@@ -115,13 +116,13 @@ class ServedEngine:
     def __init__(self, config: Config, key: str, folder: Path, end_ids: Sequence[int], temperature: float) -> None:
         from noria.tokens.reading import read_tokenizer
 
-        self.config, self.temperature, self.version = config, temperature, 0
+        super().__init__(config)
+        self.temperature, self.version = temperature, 0
         self._folder, self._end = folder, frozenset(end_ids)
         self._tokenizer = read_tokenizer(folder)
         self._dialect: Dialect = dialect(config.server, end_ids)
         self._held, self._room = ExitStack(), Path(config.weights).absolute()
         self._line = Line(config, key, config.slots + 1)
-        self._sequences: dict[int, _Sequence] = {}
         self._away: dict[int, Future[Sampled]] = {}
         self._ready: list[Completion] = []
         self._answered = 0
@@ -145,27 +146,16 @@ class ServedEngine:
             shutil.rmtree(old)
         self._is_ours = True
 
-    @property
-    def free(self) -> int:
-        """Slots that a new sequence could take."""
-        return self.config.slots - len(self._sequences)
-
     def add(self, seq: int, ids: Sequence[int], max_new: int, seed: int) -> None:
         """Append `ids` to a sequence (a new number opens one) and ask for up to `max_new` tokens after them."""
-        state = self._sequences.get(seq)
-        held = len(state.ids) if state else 0
-        room = self.config.max_tokens - held - len(ids)
-        if room < 1:
-            raise EngineError(f"sequence of {held + len(ids)} tokens leaves no room to generate")
-        if state is None:
-            if not self.free:
-                raise EngineError(f"no free slot: all {self.config.slots} are taken")
-            state = self._sequences[seq] = _Sequence(seed)
-        state.ids.extend(ids)
+        state, room = self._extended(seq, ids, seed)
         state.most, state.answered = min(max_new, room), self._answered
         options = self._dialect.options(state.seed, len(state.ids))
         once = partial(self._sample, tuple(state.ids), state.most, self.temperature, options)
         self._away[seq] = self._line.begin(self._answer(once))
+
+    def _begin(self, seq: int, seed: int) -> _Sequence:
+        return _Sequence(seed)
 
     def step(self) -> list[Completion]:
         """What has been answered; waits a moment where nothing has."""
