@@ -14,6 +14,7 @@ from faulty import Answer, Faulty
 
 from noria.core.errors import EngineError, UserError
 from noria.core.protocols import Completion
+from noria.engines import _asking as asking
 from noria.engines import embedded, served
 from noria.models.load import load_model
 from noria.server.build import build as build_server
@@ -159,15 +160,9 @@ def test_weights_that_do_not_arrive_are_found_out(make: Any, faulty: Faulty, ten
 
 
 def test_a_server_that_comes_back_with_old_weights_is_given_the_new_ones(
-    make: Any,
-    faulty: Faulty,
-    server: Inside,
-    tensors: Any,
-    prompts: Any,
-    renderer: Renderer,
-    tiny_folder: Path,
+    make: Any, faulty: Faulty, server: Inside, tensors: Any, prompts: Any, renderer: Renderer, tiny_folder: Path,
     room: Path,
-) -> None:
+) -> None:  # fmt: skip
     engine, own = make(faulty.root), local(tiny_folder, renderer)
     engine.load(tensors[1], 1)
     own.load(tensors[1], 1)
@@ -233,6 +228,20 @@ def test_an_answer_that_lacks_something_is_no_completion(make: Any, faulty: Faul
     assert until(engine)[0].ids
 
 
+def test_a_broken_connection_is_told_once_and_so_is_its_end(
+    make: Any, faulty: Faulty, tensors: Any, prompts: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine = make(faulty.root)
+    engine.load(tensors[0], 0)
+    drops = [True, True]
+    faulty.before = lambda path, asked: Answer(drops=drops.pop()) if drops else None
+    engine.add(0, prompts[0], 4, seed=1)
+    assert until(engine)[0].ids and not drops
+    gone, back = (record.getMessage() for record in caplog.records if record.name == asking.__name__)
+    assert "Error at http" in gone and "until its budget is used up" in gone
+    assert back == f"student.engine: {faulty.root}/v1 answers again"
+
+
 def test_a_busy_server_is_waited_for_as_it_wishes(make: Any, faulty: Faulty, tensors: Any, prompts: Any) -> None:
     engine = make(faulty.root)
     engine.load(tensors[0], 0)
@@ -246,7 +255,7 @@ def test_a_busy_server_is_waited_for_as_it_wishes(make: Any, faulty: Faulty, ten
 def test_a_server_that_is_gone_ends_the_run_and_one_that_fails_often_too(
     make: Any, faulty: Faulty, tensors: Any, prompts: Any
 ) -> None:
-    engine = make(faulty.root, budget_s=1.2, max_retries=0)
+    engine = make(faulty.root, max_retries=0)
     engine.load(tensors[0], 0)
     faulty.before = lambda path, asked: Answer(500, {"error": "ill"}) if asked and asked["seed"] % 2 else None
     for number in range(served.LEAST - 1):

@@ -98,6 +98,41 @@ def connect(config: ServerConfig, key: str, max_retries: int) -> openai.OpenAI:
     )  # fmt: skip
 
 
+class Missing(UserError):
+    """The server has no such path, or no such model."""
+
+
+def passes(status: int) -> bool:
+    """Whether the same request may succeed after an answer of this status."""
+    return status in PASSING or status >= 500
+
+
+def refusal(
+    config: ServerConfig, key: str, where: str, status: int, text: str, must: str, fix: str, table: str = ""
+) -> UserError:
+    """What to do about an answer that no repetition changes.
+
+    Args:
+        where: the address that was asked.
+        status: no passing one.
+        text: what the server said; the key in it is not shown.
+        must, fix: what the server must be and what to do where neither the key nor a name is at fault.
+        table: the recipe's, with a dot at its end, for who says only the field otherwise.
+    """
+    told = (text.replace(key, "***") if key else text)[:300]
+    if status in (401, 403):
+        return UserError(
+            f"{table}api_key_env must name a variable with a valid key: {where} refused that of {config.api_key_env} - "
+            f"set {config.api_key_env}, or name another variable"
+        )
+    if status == 404:
+        return Missing(
+            f"{table}base_url and model must exist: {where} answers 404 to model {config.model!r} ({told}) - compare "
+            f"with the list at {config.base_url.rstrip('/')}/models"
+        )
+    return UserError(f"{table}base_url must be {must}: {where} says {status}, {told!r} - {fix}")
+
+
 def check_installed() -> None:
     """Raises UserError where the package `httpx2`, a part of `openai`, is missing."""
     if importlib.util.find_spec("httpx2") is None:

@@ -7,6 +7,7 @@ lacks something is asked for a few times only, since a server that answers wrong
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import threading
 import time
@@ -15,10 +16,11 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from noria.core.errors import NoriaError, UserError
-from noria.core.remote import PASSING, ServerConfig, after_s, connect_many
+from noria.core.errors import NoriaError
+from noria.core.remote import ServerConfig, after_s, connect_many, passes, refusal
 
 T = TypeVar("T")
+_LOG = logging.getLogger(__name__)
 #: First and longest wait before a repetition, in s; a server's wish wins.
 WAIT_S, MOST_S = 0.5, 15.0
 #: How long connections may take to close, in s.
@@ -52,6 +54,7 @@ class Line:
         self._config, self._key = config, key
         self._base = config.base_url.rstrip("/")
         self._client = connect_many(config, key, at_once)
+        self._is_broken = False
         self._events = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._events.run_forever, name="served", daemon=True)
         self._thread.start()
@@ -101,7 +104,10 @@ class Line:
         except (httpx2.ReadTimeout, httpx2.WriteTimeout) as fault:
             raise Fault(f"no answer from {url} within {timeout.read:g} s", passes=True) from fault
         except httpx2.RequestError as fault:
-            raise Fault(f"{type(fault).__name__} at {url}", breaks=True) from fault
+            broken = Fault(f"{type(fault).__name__} at {url}", breaks=True)
+            self._tell(broken)
+            raise broken from fault
+        self._tell(None)
         if response.status_code >= 400:
             raise self._refusal(url, response.status_code, response.text, response.headers)
         if not response.content.strip():
@@ -114,27 +120,21 @@ class Line:
             return {"value": data}
         return data
 
+    def _tell(self, fault: Fault | None) -> None:
+        """Say once that the server is gone, and once that it is there again: nothing else is seen of it meanwhile."""
+        if fault is not None and not self._is_broken:
+            _LOG.warning("student.engine: %s - asked again until its budget is used up", fault)
+        elif fault is None and self._is_broken:
+            _LOG.warning("student.engine: %s answers again", self._base)
+        self._is_broken = fault is not None
+
     def _refusal(self, url: str, status: int, text: str, headers: Mapping[str, str]) -> NoriaError:
-        told = (text.replace(self._key, "***") if self._key else text)[:300]
-        if status in PASSING or status >= 500:
+        if passes(status):
             # A server that fails does so again, one that is busy or on its way up does not.
+            told = (text.replace(self._key, "***") if self._key else text)[:300]
             return Fault(f"status {status} from {url}: {told}", passes=status != 500, wish_s=after_s(headers))
-        config = self._config
-        if status in (401, 403):
-            return UserError(
-                f"student.engine.api_key_env must name a variable with a valid key: {url} refused that of "
-                f"{config.api_key_env} - set {config.api_key_env}, or name another variable"
-            )
-        if status == 404:
-            return Missing(
-                f"student.engine.base_url and model must exist: {url} answers 404 ({told}) - compare with the list at "
-                f"{self._base}/models"
-            )
-        return UserError(f"student.engine must be a server that answers these requests: {url} says {status}, {told}")
-
-
-class Missing(UserError):
-    """The server has no such path, or no such model."""
+        must, fix = "a server that answers these requests", "serve the model with `noria serve` or vLLM"
+        return refusal(self._config, self._key, url, status, text, must, fix, "student.engine.")
 
 
 async def patiently(once: Callable[[], Awaitable[T]], budget_s: float, tries: int) -> T:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from noria.core.errors import UserError
+from noria.core.remote import Missing
 from noria.core.seeds import derive
-from noria.engines._asking import Fault, Line, Missing
+from noria.engines._asking import Fault, Line
 
 
 class Dialect(Protocol):

@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import Field
 
 from noria.core.errors import EngineError, NoriaError, UserError
-from noria.core.remote import PASSING, ServerConfig, after_s, connect, read_key
+from noria.core.remote import ServerConfig, after_s, connect, passes, read_key, refusal
 from noria.teachers._answers import Fault, Partial, TokenScores, read_ids, read_scores, read_words
 from noria.teachers._scoring import Student
 from noria.tokens.renderer import Renderer
@@ -185,23 +185,11 @@ class ModelTeacher:
 
     def _status(self, status: int, message: str, headers: Mapping[str, str]) -> NoriaError:
         config = self.config
-        if status in PASSING or status >= 500:
+        if passes(status):
             return Fault(f"status {status} from {config.base_url}", after_s(headers))
-        told = (message.replace(self._key, "***") if self._key else message)[:200]
-        if status in (401, 403):
-            return UserError(
-                f"api_key_env must name a variable with a valid key: {config.base_url} refused that of "
-                f"{config.api_key_env} - set {config.api_key_env}, or name another variable"
-            )
-        if status == 404:
-            return UserError(
-                f"base_url and model must exist: {config.base_url} answers 404 to model {config.model!r} - compare "
-                f"with the list at {config.base_url.rstrip('/')}/models"
-            )
-        return UserError(
-            f"base_url must be a server that scores token ids with ask = {config.ask!r}: status {status}, {told!r} - "
-            "change ask, or serve the model with `noria serve` or vLLM"
-        )
+        must = f"a server that scores token ids with ask = {config.ask!r}"
+        fix = "change ask, or serve the model with `noria serve` or vLLM"
+        return refusal(config, self._key, config.base_url, status, message, must, fix)
 
     def check(self, renderer: Renderer, longest: int, top: int = 0) -> None:
         """Refuse a server that cannot be the teacher of a student with this renderer.
