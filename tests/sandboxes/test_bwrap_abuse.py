@@ -92,6 +92,65 @@ def test_killed_for_memory_is_said(box: bwrap.BwrapSandbox) -> None:
     assert (result.code, result.killed, result.timed_out) == (-9, "memory", False)
 
 
+#: Takes all memory by files and by processes that are each smaller than the server.
+CROWD = """
+import os, time
+open("/proc/self/oom_score_adj", "w").write("0")
+for folder in ("/tmp", "/dev/shm", "/workspace"):
+    try:
+        with open(folder + "/full", "wb") as file:
+            while True:
+                file.write(b"x" * (1 << 20))
+    except OSError:
+        pass
+for _ in range(100):
+    try:
+        if os.fork() == 0:
+            kept = []
+            for _ in range(7):
+                kept.append(b"y" * (1 << 20))
+                time.sleep(0.02)
+            time.sleep(60)
+    except OSError:
+        break
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(not CAGED, reason="no control groups: memory is limited for each process only")
+def test_who_makes_the_kernel_end_the_server_has_failed() -> None:
+    sandbox = bwrap.build(bwrap.Config(type="bwrap", memory_mb=512, pids=64, disk_mb=64, servers=1))
+    try:
+        result = sandbox.workspace({"a.py": CROWD}).run([PYTHON, "-S", "-E", "a.py"], 30.0)
+        assert (result.code, result.killed, result.timed_out) == (-9, "memory", False)
+        test = f"def test_it():\n    exec({CROWD!r})\n"
+        report = sandbox.test({"test_a.py": test}, "test_a.py", 5.0)
+        assert (report.results, report.error, report.passed) == ({}, "out of memory", False)
+    finally:
+        sandbox.close()
+
+
+@pytest.mark.parametrize("made", ["os.close(os.open(b'%05d' % n + sign, os.O_CREAT))", "os.symlink(link, b'%05d' % n)"])
+def test_names_that_fill_the_answer_are_not_carried(made: str) -> None:
+    code = f"""
+import os
+sign, link, path = b"\\xff" * 200, b"\\xff" * 4000, b""
+for _ in range(6):
+    path += sign + b"/"
+    os.mkdir(path)
+os.chdir(path)
+for n in range(8000):
+    {made}
+print("done")
+"""
+    sandbox = bwrap.build(bwrap.Config(type="bwrap", memory_mb=512, servers=1))
+    try:
+        result = sandbox.workspace({"a.py": code}).run([PYTHON, "-S", "-E", "a.py"], 60.0)
+        assert (result.stdout, result.killed, result.changed) == ("done\n", "disk", False)
+    finally:
+        sandbox.close()
+
+
 @pytest.mark.parametrize("folder", ["/workspace", "/tmp", "/dev/shm"])
 def test_disk_filler_meets_the_end_of_the_disk(box: bwrap.BwrapSandbox, folder: str) -> None:
     code = f"""

@@ -218,6 +218,7 @@ def test_tally_refuses_foreign_lines() -> None:
         lines["a"] * 2,
         b'K["test_x", "pass"]\n',
         b"K[1]\n",
+        b"K" + b"[" * 60_000 + b"\n",
         b"x" * 70_000,
     ):
         tally = Tally("K")

@@ -26,6 +26,11 @@ MAX_HEADER = 64 << 20
 #: Folder of the scripts that run on the other side, and what the server consists of.
 SCRIPTS = Path(__file__).resolve().parent
 SERVER = ("_forkserver.py", "_child.py", "_layers.py", "_testrun.py", "_warm.py", "_watching.py")
+#: What is said of a request that took the server with it: nothing inside can be made to die before its server does.
+_OUT_OF_MEMORY: dict[str, dict[str, Any]] = {
+    "test": {"results": {}, "error": "out of memory"},
+    "run": {"code": -9, "timed_out": False, "stdout": "", "stderr": "", "kept": False},
+}
 
 _lock = threading.Lock()
 _spawner: tuple[int, ThreadPoolExecutor] | None = None
@@ -97,8 +102,12 @@ class Server:
         return self._process.poll() is None
 
     def ask(self, header: dict[str, Any], payload: bytes, timeout_s: float) -> tuple[dict[str, Any], bytes]:
-        """One request. Raises ServerDied, or SandboxError when no answer came; closed after either."""
-        deadline = time.monotonic() + longest(timeout_s) + self._grace_s
+        """One request. Raises ServerDied, or SandboxError when no answer came; closed after either.
+
+        A server that the kernel ended because the request left no memory is no fault: the request failed.
+        """
+        began = time.monotonic()
+        deadline = began + longest(timeout_s) + self._grace_s
         text = json.dumps(header).encode()
         before = self._cage.oom_kills() if self._cage is not None else 0
         try:
@@ -107,6 +116,13 @@ class Server:
             reply, body = self._receive(deadline)
             reply["out_of_memory"] = self._cage is not None and self._cage.oom_kills() > before
             return reply, body
+        except ServerDied:
+            crowded = self._cage is not None and self._cage.oom_kills() > before
+            self.close()
+            if crowded and header["op"] in _OUT_OF_MEMORY:
+                about = {"seconds": time.monotonic() - began, "dirty": True, "out_of_memory": True}
+                return {**_OUT_OF_MEMORY[header["op"]], **about}, b""
+            raise
         except BaseException:
             self.close()
             raise

@@ -38,7 +38,8 @@ PRELOADED = (
     "bisect", "collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools",
     "heapq", "itertools", "operator", "random", "re", "statistics", "string", "textwrap", "typing",
 )  # fmt: skip
-MAX_ENTRIES = 20_000
+#: Files of a workspace, and signs of their names and of what links say, so that a reply stays within its frame.
+MAX_ENTRIES, MAX_NAMES = 20_000, 4 << 20
 
 
 class Tail:
@@ -172,7 +173,7 @@ class Server:
         """What a command changed: removed paths, entries and bytes of new or changed files."""
         after = self._walk()
         room = int(self._config["disk_mb"]) << 20
-        if after is None or sum(item.st_size for item in after.values()) > room:
+        if after is None or sum(item.st_size for item in after.values()) > room or _named(after) > MAX_NAMES:
             return {"kept": False}, b""
         entries: list[list[Any]] = []
         body = bytearray()
@@ -326,6 +327,11 @@ class Server:
         except (OSError, RecursionError):
             return False
         return True
+
+
+def _named(files: dict[str, os.stat_result]) -> int:
+    """Signs of all names and links."""
+    return sum(len(path) + (item.st_size if stat.S_ISLNK(item.st_mode) else 0) for path, item in files.items())
 
 
 def _version(item: os.stat_result) -> tuple[int, ...]:

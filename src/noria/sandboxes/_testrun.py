@@ -186,7 +186,7 @@ class Tally:
     def _take(self, line: bytes) -> None:
         try:
             thing = json.loads(line[len(self._key) :]) if line.startswith(self._key) else None
-        except ValueError:
+        except (ValueError, RecursionError):
             thing = None
         if self._names is None and isinstance(thing, dict):
             self._names = list(thing.get("names", []))

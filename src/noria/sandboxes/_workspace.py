@@ -115,8 +115,8 @@ class MemoryWorkspace:
             for path in reply["removed"]:
                 self._drop(path)
             self._entries.update(unpack(reply["entries"], body))
-        if not killed and not reply["timed_out"] and reply["code"] == -9:
-            killed = "memory" if reply["out_of_memory"] else "signal 9"
+        if not reply["timed_out"] and reply["code"] == -9:
+            killed = "memory" if reply["out_of_memory"] else killed or "signal 9"
         return ExecResult(
             code=reply["code"],
             stdout=reply["stdout"],
