@@ -11,7 +11,7 @@ from rich.text import Text
 from noria.core import registry
 from noria.core.errors import UserError
 from noria.core.recipe import Recipe
-from noria.core.recipe_checks import worlds_of
+from noria.core.recipe_checks import measured, worlds_of
 from noria.core.recipe_phases import Phase, Sampled, SftPhase
 from noria.core.recipe_tables import Plug
 
@@ -64,7 +64,7 @@ def plan(recipe: Recipe) -> dict[str, Any]:
         "phases": {name: arithmetic(recipe, name) for name in recipe.phase},
         "evaluate": {
             "tasks_per_world": recipe.gate.tasks,
-            "rollouts_per_model": len(worlds) * recipe.gate.tasks * recipe.eval.samples_per_task,
+            "rollouts_per_model": len(measured(recipe)) * recipe.gate.tasks * recipe.eval.samples_per_task,
         },
     }
 

@@ -194,6 +194,13 @@ def test_each_mistake_names_the_field_and_the_fix(base: Path, override: str, wor
         (['phase.experts.envs=["ledger"]'], ["phase.distill.envs", "phase.experts.envs", "'repair'"]),
         (['gate.protected=["repaired"]'], ["gate.protected", "'repaired'", "did you mean 'repair'"]),
         (['gate.protected=["repair", "repair"]'], ["gate.protected", "'repair' twice"]),
+        (['gate.worlds=["repaired"]'], ["gate.worlds", "'repaired'", "did you mean 'repair'"]),
+        (["gate.worlds=[]"], ["gate.worlds", "got []"]),
+        (
+            ['gate.worlds=["repair"]', 'gate.protected=["ledger"]', 'phase.experts.envs=["repair"]'],
+            ["gate.protected must be of gate.worlds: got ledger"],
+        ),
+        (['gate.worlds=["repair"]'], ["phase.experts.envs must be of gate.worlds with split_by: got ledger"]),
         (['phase.sft.envs=["x"]'], ["phase.sft.envs", "'x'", "'repair', 'ledger'"]),
         (["phase.sft.envs=[]"], ["phase.sft.envs", "got []"]),
         (["phase.sft.loss={}"], ["phase.sft.loss"]),

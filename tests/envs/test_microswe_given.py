@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from noria.core.errors import UserError
+from noria.core.types import Split
 from noria.envs.microswe import given
 from noria.envs.microswe.world import Config, MicroSwe
 
@@ -53,6 +54,33 @@ def test_functions_that_are_too_long_are_not_played(tmp_path: Path) -> None:
         MicroSwe(Config(type="microswe", path=path, longest=4), None)
     with pytest.raises(UserError, match="longest must go with path"):
         MicroSwe(Config(type="microswe", longest=4), None)
+
+
+def test_functions_lie_in_parts(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    names = [f"clamp{number}" for number in range(40)]
+    rows = [json.loads(json.dumps(ROW).replace("clamp", name)) for name in names]
+    load(path, *rows, {**ROW, "split": "heldout"})
+
+    def drawn(part: str, split: Split = "train") -> set[str]:
+        world = MicroSwe(Config(type="microswe", path=str(path), part=part), None)
+        return {task.data["names"]["F"] for task in world.tasks(split, 99, 0)}
+
+    first, second, third = (drawn(f"{number}/3") for number in (1, 2, 3))
+    assert first | second | third == set(names) and not (first & second or second & third or first & third)
+    assert min(len(first), len(second), len(third)) > 5
+    assert drawn("2-3/3") == second | third and drawn("1/1") == set(names)
+    assert drawn("3/3", "heldout") == {"clamp"}
+    for part in ("3/2", "2-1/3", "2-4/3"):
+        with pytest.raises(UserError, match=f"part must be .* got {part}"):
+            drawn(part)
+    with pytest.raises(UserError, match="got 7/999, which has none"):
+        drawn("7/999")
+    for part in ("0/3", "1", "a/b", "1/0"):
+        with pytest.raises(ValueError, match="part"):
+            drawn(part)
+    with pytest.raises(UserError, match="part must go with path"):
+        MicroSwe(Config(type="microswe", part="1/2"), None)
 
 
 @pytest.mark.parametrize(

@@ -29,14 +29,7 @@ _NAME = re.compile(r"^[A-Za-z][A-Za-z0-9_-]*$")
 
 def problems(recipe: Recipe) -> list[str]:
     """What does not fit together, in the order of the file; empty when all is well."""
-    found = (
-        _names(recipe)
-        + _supervisor(recipe)
-        + _engine(recipe)
-        + _harness(recipe)
-        + _worlds(recipe, "gate.protected", recipe.gate.protected)
-        + order(recipe)
-    )
+    found = _names(recipe) + _supervisor(recipe) + _engine(recipe) + _harness(recipe) + _gate(recipe) + order(recipe)
     for name, phase in recipe.phase.items():
         path = f"phase.{name}"
         found += _worlds(recipe, f"{path}.envs", phase.envs)
@@ -56,6 +49,30 @@ def problems(recipe: Recipe) -> list[str]:
 def worlds_of(recipe: Recipe, phase: Optimised) -> list[str]:
     """The worlds that a phase draws from, in the order of [env] or as written."""
     return list(recipe.env) if phase.envs is None else phase.envs
+
+
+def measured(recipe: Recipe) -> list[str]:
+    """The worlds whose held-out tasks are played, in the order of [env] or as written."""
+    return list(recipe.env) if recipe.gate.worlds is None else recipe.gate.worlds
+
+
+def _gate(recipe: Recipe) -> list[str]:
+    """Worlds of the gate, and experts that nothing would measure."""
+    found = _worlds(recipe, "gate.worlds", recipe.gate.worlds) + _worlds(
+        recipe, "gate.protected", recipe.gate.protected
+    )
+    if recipe.gate.worlds == []:
+        found.append("gate.worlds must name a world: got [] - leave it out for all worlds")
+    known = measured(recipe)
+    for world in recipe.gate.protected or ():
+        if world in recipe.env and world not in known:
+            found.append(f"gate.protected must be of gate.worlds: got {world} - add it there, or leave it out here")
+    for name, phase in recipe.phase.items():
+        if phase.split_by:
+            for world in worlds_of(recipe, phase):
+                if world in recipe.env and world not in known:
+                    found.append(f"phase.{name}.envs must be of gate.worlds with split_by: got {world} - add it there")
+    return found
 
 
 def _names(recipe: Recipe) -> list[str]:

@@ -276,8 +276,11 @@ class Gate(Table):
 
     tasks: int = Field(default=384, ge=1, description="held-out tasks per world, the same for every model of the run")
     confidence: float = Field(default=0.95, gt=0.5, lt=1, description="level of the intervals and of the paired test")
+    worlds: list[str] | None = Field(
+        default=None, description="worlds whose held-out tasks are played and decide; None = all"
+    )
     protected: list[str] | None = Field(
-        default=None, description="worlds that must not get significantly worse; None = all, [] = none"
+        default=None, description="of these, worlds that must not get significantly worse; None = all, [] = none"
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from noria.core.codec import dumps
 from noria.core.protocols import Answers
 from noria.core.recipe import Recipe
+from noria.core.recipe_checks import measured
 from noria.core.stats import mean_interval, mean_pass_at_k, wilson
 from noria.core.types import Split, Task, Trajectory
 from noria.core.votes import Vote, mean_maj_at_k
@@ -21,13 +22,16 @@ OUTCOMES, SCORES = "outcomes.jsonl", "scores.json"
 
 
 def evaluate(ctx: Context, model: str, folder: Path, worlds: Sequence[str], unseen: bool = False) -> None:
-    """Make the artifact `evaluate-<model>`: one outcome per held-out task, and scores by world and split."""
+    """Make the artifact `evaluate-<model>`: one outcome per held-out task, and scores by world and split.
+
+    Of `worlds` those that the gate names are played.
+    """
     name = ctx.name(f"evaluate-{model.replace(':', '-')}")
     if ctx.run.done(name):
         return
     with ctx.run.artifact(name, inputs=ctx.artifacts(folder), seed=ctx.recipe.seed) as work:
         jobs, groups = [], []
-        for world in worlds:
+        for world in (world for world in worlds if world in measured(ctx.recipe)):
             for split, n in _splits(ctx, world, unseen):
                 tasks = ctx.heldout_tasks(world, split, n)
                 jobs += heldout_jobs(tasks, ctx.recipe.seed, ctx.recipe.eval.samples_per_task)

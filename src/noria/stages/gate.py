@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noria.core.codec import read_json, to_json
+from noria.core.recipe_checks import measured
 from noria.core.stats import mcnemar, newcombe_paired, paired_counts
 from noria.core.types import Verdict
 from noria.stages.context import Context
@@ -23,7 +24,7 @@ def run(ctx: Context, candidate: str) -> Verdict:
     inputs = [ctx.name("evaluate-weak"), ctx.name(f"evaluate-{candidate}")]
     with ctx.run.artifact(name, inputs=inputs) as work:
         table = ctx.recipe.gate
-        protected = list(ctx.worlds) if table.protected is None else table.protected
+        protected = measured(ctx.recipe) if table.protected is None else table.protected
         verdict = decide(outcomes(ctx, "weak"), outcomes(ctx, candidate), protected, table.confidence)
         (work.path / VERDICT).write_text(json.dumps(to_json(verdict), indent=1), encoding="utf-8")
         work.count_in(tasks=len(outcomes(ctx, "weak")))

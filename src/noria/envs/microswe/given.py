@@ -101,6 +101,31 @@ def short(found: Mapping[Split, tuple[Task, ...]], longest: int) -> Mapping[Spli
     return kept
 
 
+def part(found: Mapping[Split, tuple[Task, ...]], which: str) -> Mapping[Split, tuple[Task, ...]]:
+    """With the training tasks of parts of the functions: `which` is "i/n", the i-th of n, or "i-j/n", by their names.
+
+    The parts of one n share no function and make up the whole; the other splits stay as they are.
+
+    Raises:
+        UserError: they are not in order, or no training task is of these parts.
+    """
+    chosen, _, whole = which.partition("/")
+    ends, parts = [int(number) for number in chosen.split("-")], int(whole)
+    if not ends[0] <= ends[-1] <= parts:
+        raise UserError(
+            f"env part must be i/n or i-j/n with i <= j <= n: got {which} - {parts}/{parts} is the last one"
+        )
+
+    def place(task: Task) -> int:
+        name = f"{task.data['package']}/{task.data['names']['F']}"
+        return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % parts + 1
+
+    kept = tuple(task for task in found["train"] if ends[0] <= place(task) <= ends[-1])
+    if not kept:
+        raise UserError(f"env part must hold training tasks: got {which}, which has none - take fewer parts")
+    return {**found, "train": kept}
+
+
 def fault(row: Mapping[str, Any]) -> str:
     """Why an object of JSON is no row, "" where it is one."""
     try:

@@ -71,6 +71,11 @@ class Config(Checked):
     longest: int | None = Field(
         default=None, ge=2, description="lines of a function at most, of those in `path`; None = all are played"
     )
+    part: str | None = Field(
+        default=None,
+        pattern=r"^[1-9]\d{0,2}(-[1-9]\d{0,2})?/[1-9]\d{0,2}$",
+        description="parts of the functions in `path` to train on: 1/3, or 2-3/3; None = all",
+    )
     reset: bool = Field(default=False, description="a fifth tool, `reset`, puts the file back as it was at first")
 
 
@@ -255,11 +260,13 @@ def build(config: Config, sandbox: Sandbox | None) -> MicroSwe:
 
 def _given(config: Config) -> Mapping[Split, tuple[Task, ...]] | None:
     if config.path is None:
-        if config.longest is not None:
-            raise UserError(f"env longest must go with path: got {config.longest} without - name a file of tasks")
+        for name, value in (("longest", config.longest), ("part", config.part)):
+            if value is not None:
+                raise UserError(f"env {name} must go with path: got {value} without - name a file of tasks")
         return None
     found = given.load(config.path)
-    return found if config.longest is None else given.short(found, config.longest)
+    found = found if config.longest is None else given.short(found, config.longest)
+    return found if config.part is None else given.part(found, config.part)
 
 
 def _numbered(text: str) -> str:
