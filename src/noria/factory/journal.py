@@ -17,14 +17,14 @@ class Journal:
     """The lines of `out`. The first holds the settings that decide what is tried; a torn last line is dropped."""
 
     def __init__(self, out: Path, settings: Mapping[str, Any], name: str = JOURNAL) -> None:
-        """Raises UserError: the folder was begun with other settings."""
+        """Raises UserError: the folder was begun with other settings, or a line is none that was written here."""
         self._path = out / name
         self.known: dict[str, dict[str, Any]] = {}
         lines = _whole_lines(self._path)
         if lines:
-            _agree(lines[0].get("settings", {}), settings, out)
+            _agree(lines[0]["settings"], settings, out)
         for line in lines[1:]:
-            self.known[str(line["key"])] = line
+            self.known[line["key"]] = line
         self._file = self._path.open("a", encoding="utf-8")
         if not lines:
             self._write({"settings": dict(settings)})
@@ -53,7 +53,20 @@ def _whole_lines(path: Path) -> list[dict[str, Any]]:
     whole = data[: data.rfind(b"\n") + 1]
     if len(whole) < len(data):
         os.truncate(path, len(whole))
-    return [json.loads(line) for line in whole.splitlines()]
+    lines: list[dict[str, Any]] = []
+    for number, text in enumerate(whole.splitlines(), 1):
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            line = None
+        key, kind = ("key", str) if lines else ("settings", dict)
+        if not isinstance(line, dict) or not isinstance(line.get(key), kind):
+            raise UserError(
+                f"{path.name} must be as it was written: line {number} of {path} has no {key} - "
+                + ("delete that line: its candidate is tried again" if lines else "use another --out")
+            )
+        lines.append(line)
+    return lines
 
 
 def _agree(old: Mapping[str, Any], new: Mapping[str, Any], out: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import json
 import os
 import shutil
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from noria.core.errors import NoriaError
-from noria.envs.swe.records import LAYERS
+from noria.envs.swe.records import LAYERS, digest_of
 
 #: A source tree has at most so many files and bytes: the sandbox holds them in memory.
 MOST_FILES, MOST_BYTES = 15_000, 128 << 20
@@ -130,27 +129,3 @@ def open_up(folder: Path) -> None:
             place = os.path.join(base, name)
             if not os.path.islink(place):
                 os.chmod(place, 0o755 if os.lstat(place).st_mode & 0o100 else 0o644)
-
-
-def digest_of(folder: Path) -> tuple[str, int]:
-    """SHA-256 over paths, kinds and contents in order of the paths, in hex, and bytes in all."""
-    total = hashlib.sha256()
-    size = 0
-    for path in sorted(_places(folder)):
-        place = folder / path
-        if place.is_symlink():
-            total.update(f"{path}\0link\0{os.readlink(place)}\n".encode("utf-8", "surrogateescape"))
-            continue
-        data = place.read_bytes()
-        size += len(data)
-        kind = "run" if place.stat().st_mode & 0o100 else "file"
-        total.update(f"{path}\0{kind}\0{hashlib.sha256(data).hexdigest()}\n".encode("utf-8", "surrogateescape"))
-    return total.hexdigest()[:32], size
-
-
-def _places(folder: Path) -> Iterator[str]:
-    for base, inner, names in os.walk(folder):
-        below = os.path.relpath(base, folder)
-        links = [name for name in inner if os.path.islink(os.path.join(base, name))]
-        for name in (*names, *links):
-            yield os.path.normpath(os.path.join(below, name))

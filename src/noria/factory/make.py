@@ -29,8 +29,9 @@ from noria.factory.benches import OPEN, Benches
 from noria.factory.bugs import candidates, combinations
 from noria.factory.candidate import Candidate, Site, woven
 from noria.factory.curation import Curation, read_evaluation
-from noria.factory.journal import Journal
+from noria.factory.journal import JOURNAL, Journal
 from noria.factory.layers import Store
+from noria.factory.place import begin
 from noria.factory.proof import Prover, Verdict
 from noria.factory.proposed import Ask, Proposals
 from noria.factory.report import Tally, summary
@@ -89,14 +90,11 @@ def make(
     `ask` asks the model of `plan.model` for bugs.
 
     Raises:
-        UserError: no source can be used, or the folder was begun with other settings.
+        UserError: no source can be used, or the folder is not one of this command, or of one with other settings.
         SandboxError: the sandbox fails again and again.
         EngineError: the model's server does.
     """
-    if plan.out.exists() and not plan.out.is_dir():
-        raise UserError(f"--out must be a folder: got {plan.out}, which is a file - name another")
-    plan.out.mkdir(parents=True, exist_ok=True)
-    with hold(plan.out / "lock", "--out"), ExitStack() as stack:
+    with hold(begin(plan.out), "--out"), ExitStack() as stack:
         Store(plan.out).sweep()
         journal = Journal(plan.out, plan.settings())
         stack.callback(journal.close)
@@ -318,15 +316,21 @@ def _text(tree: Path, path: str) -> str:
 
 
 def _settled(candidate: Candidate, line: dict[str, Any], curation: Curation, tally: Tally) -> SweTask | None:
-    """Count a candidate that was tried, now or before; its task where it is kept."""
+    """Count a candidate that was tried, now or before; its task where it is kept. Raises UserError: a changed line."""
     where = (candidate.repo, candidate.operator)
+    try:
+        seconds, reason = float(line["seconds"]), str(line["reason"])
+        task = None if reason else SweTask.from_json(line["task"])
+    except (KeyError, TypeError, ValueError) as fault:
+        raise UserError(
+            f"{JOURNAL} must be as it was written: the line with the key {line['key']} has {fault!r} - delete that line"
+        ) from fault
     tally.tried[where] += 1
-    tally.sandbox_s += float(line["seconds"])
-    if line["reason"]:
-        tally.refused[str(line["reason"])] += 1
+    tally.sandbox_s += seconds
+    if task is None:
+        tally.refused[reason] += 1
         return None
     tally.proven[where] += 1
-    task = SweTask.from_json(line["task"])
     reason = curation.refuse(task.repo, task.target, task.patch, task.statement)
     if reason:
         tally.refused[reason] += 1

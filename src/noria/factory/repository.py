@@ -23,7 +23,7 @@ from noria.envs.swe.trial import Bench, argv, shape
 from noria.factory.commits import Revert, reverts
 from noria.factory.layers import Store, Unfit, copy_tree
 from noria.factory.origins import debian, folder, git, npm, pypi
-from noria.factory.origins.base import Fetched, Origin, Unfetched
+from noria.factory.origins.base import FULL, Fetched, Origin, Unfetched
 from noria.factory.quarantine import Runs, Unsound
 from noria.languages.base import DEPS, SLOWEST, UNENDED, WORKSPACE, Language, Layout, Step, Unusable, Warm
 
@@ -105,16 +105,31 @@ def prepare(
 
 
 def _recorded(source: str, out: Path) -> Prepared | None:
+    """What an earlier call has found.
+
+    Raises:
+        UserError: what was found is not as it was written, whichever source it is of.
+        Refused: a layer is gone.
+    """
     for path in sorted((out / REPOS).glob("*.json")):
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data["source"] == source:
-            repo = Repo.from_json(data)
-            language: Language = registry.resolve("languages", repo.layout.language).build()
-            lines = path.with_suffix(".lines")
-            past = path.with_suffix(".history")
+        try:
+            repo = Repo.from_json(json.loads(path.read_text(encoding="utf-8")))
+            if repo.source != source:
+                continue
+            lines, past = path.with_suffix(".lines"), path.with_suffix(".history")
             found = json.loads(past.read_text(encoding="utf-8")) if past.is_file() else []
             known = _read_lines(lines) if lines.is_file() else None
-            return Prepared(repo, language, known, reverts=tuple(Revert.from_json(each) for each in found))
+            history = tuple(Revert.from_json(each) for each in found)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
+            raise UserError(
+                f"--out must be as it was written: {path} or a file of its name beside it has {fault!r} - "
+                f"delete {path.stem}.* there, and it is made anew"
+            ) from fault
+        for digest in filter(None, (repo.tree, repo.deps, repo.built)):
+            if not (Store(out).root / digest).is_dir():
+                raise Refused(f"its layer {digest} is gone - delete {path}, and it is made anew")
+        language: Language = registry.resolve("languages", repo.layout.language).build()
+        return Prepared(repo, language, known, reverts=history)
     return None
 
 
@@ -129,7 +144,10 @@ def _past(fetched: Fetched, layout: Layout, limit: int) -> tuple[Revert, ...]:
 
 def _fetched(source: str, into: Path) -> Fetched:
     kinds: list[Origin] = [module.build() for module in (pypi, npm, git, debian, folder)]
-    claiming = [kind for kind in kinds if kind.claims(source)]
+    try:
+        claiming = [kind for kind in kinds if kind.claims(source)] if source.strip() else []
+    except (OSError, RuntimeError) as fault:  # a path that is too long or closed, a home that is not known
+        raise Refused(f"it cannot be looked at: {str(fault)[:200]}") from fault
     if not claiming:
         raise Refused("it is no folder and names no kind of source: write pypi:NAME, npm:NAME, git+URL or a path")
 
@@ -140,6 +158,10 @@ def _fetched(source: str, into: Path) -> Fetched:
             return claiming[0].fetch(source, into)
         except Unfetched as fault:
             raise Refused(str(fault)) from fault
+        except (OSError, RuntimeError) as fault:
+            if isinstance(fault, OSError) and fault.errno in FULL:
+                raise
+            raise Refused(f"it cannot be read: {str(fault)[:200]}") from fault
 
     return _retried(once)
 

@@ -8,7 +8,9 @@ OUT/layers/<digest>/        the files of a layer, stored once; <digest>.json say
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -94,6 +96,22 @@ class SweTask:
         out = {*self.fail_to_pass, *self.unsure}
         return tuple(test for test in repo.tests if test not in out)
 
+    def check(self, repos: Mapping[str, Repo]) -> None:
+        """Raises ValueError: it is no task of these repositories, or none that can be played."""
+        texts = {"id": self.id, "statement": self.statement, "patch": self.patch, "target": self.target,
+                 "operator": self.operator, "language": self.language, "style": self.style}  # fmt: skip
+        for name, text in texts.items():
+            if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
+                raise ValueError(f"{name} of the task {self.id!r} is no text")
+        if self.repo not in repos:
+            raise ValueError(f"{self.id} is of {self.repo!r}, of which there is no file in {REPOS}")
+        if not self.bug or not self.fail_to_pass:
+            raise ValueError(f"{self.id} has no bug, or no test that fails with it")
+        known = set(repos[self.repo].tests)
+        strange = next((test for test in (*self.fail_to_pass, *self.unsure) if test not in known), None)
+        if strange is not None:
+            raise ValueError(f"{self.id} asks {strange!r}, which is no test of {self.repo}")
+
     def broken(self, tree: Path) -> dict[str, bytes]:
         """The files that the bug changes, as they are with it. Raises OSError, ValueError: another tree."""
         paths = dict.fromkeys(edit.path for edit in self.bug)
@@ -120,23 +138,41 @@ class Dataset:
     def __init__(self, root: Path) -> None:
         """Raises UserError where there is none, or it is of another version."""
         self.root = root
+        self._whole: set[str] = set()
         try:
             head = json.loads((root / DATASET).read_text(encoding="utf-8"))
             if head["format"] != FORMAT:
                 raise UserError(f"path must hold a dataset of format {FORMAT}: got {head['format']} - make it anew")
             self.repos = {repo.name: repo for repo in self._repos()}
-            self.tasks = {task.id: task for task in self._tasks()}
-        except FileNotFoundError as fault:
+            self.tasks: dict[str, SweTask] = {}
+            for task in self._tasks():
+                if task.id in self.tasks:
+                    raise ValueError(f"{task.id} stands in {TASKS} twice")
+                task.check(self.repos)
+                self.tasks[task.id] = task
+        except (FileNotFoundError, NotADirectoryError) as fault:
             raise UserError(
                 f"path must be a folder that `noria tasks make swe` wrote: got {root} without {fault.filename} - "
                 "make one, or name another"
             ) from None
-        except (ValueError, KeyError, TypeError) as fault:
-            raise UserError(f"path must hold a sound dataset: {root}: {fault} - make it anew") from fault
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as fault:
+            said = f"no {fault}" if isinstance(fault, KeyError) else fault
+            raise UserError(f"path must hold a sound dataset: {root}: {said} - make it anew") from fault
 
     def layer(self, digest: str) -> Path:
         """The folder of a layer."""
         return self.root / LAYERS / digest
+
+    def check_layers(self, repo: Repo) -> None:
+        """Read the layers of a repository once. Raises UserError: one is gone, or its files are not those it had."""
+        for digest in filter(None, (repo.tree, repo.deps, repo.built)):
+            place = self.layer(digest)
+            if digest not in self._whole and (not place.is_dir() or digest_of(place)[0] != digest):
+                how = "has other files" if place.is_dir() else "is gone"
+                raise UserError(
+                    f"path must hold the layers of {repo.name} as they were made: {place} {how} - make it anew"
+                )
+            self._whole.add(digest)
 
     def _repos(self) -> Iterator[Repo]:
         for path in sorted((self.root / REPOS).glob("*.json")):
@@ -147,3 +183,27 @@ class Dataset:
             for line in file:
                 if line.strip():
                     yield SweTask.from_json(json.loads(line))
+
+
+def digest_of(folder: Path) -> tuple[str, int]:
+    """SHA-256 over paths, kinds and contents in order of the paths, in hex, and bytes in all."""
+    total = hashlib.sha256()
+    size = 0
+    for path in sorted(_places(folder)):
+        place = folder / path
+        if place.is_symlink():
+            total.update(f"{path}\0link\0{os.readlink(place)}\n".encode("utf-8", "surrogateescape"))
+            continue
+        data = place.read_bytes()
+        size += len(data)
+        kind = "run" if place.stat().st_mode & 0o100 else "file"
+        total.update(f"{path}\0{kind}\0{hashlib.sha256(data).hexdigest()}\n".encode("utf-8", "surrogateescape"))
+    return total.hexdigest()[:32], size
+
+
+def _places(folder: Path) -> Iterator[str]:
+    for base, inner, names in os.walk(folder):
+        below = os.path.relpath(base, folder)
+        links = [name for name in inner if os.path.islink(os.path.join(base, name))]
+        for name in (*names, *links):
+            yield os.path.normpath(os.path.join(below, name))

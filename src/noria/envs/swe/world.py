@@ -236,12 +236,17 @@ class Swe:
         return known
 
     def _bench(self, repo: Repo) -> tuple[Bench, Sandbox]:
-        """Where tests of a repository run, and where a policy works; what was not used for longest makes room."""
+        """Where tests of a repository run, and where a policy works; what was not used for longest makes room.
+
+        Raises:
+            UserError: the sandbox shows no layers, or those of the repository are not as they were made.
+        """
         if not isinstance(self._sandbox, Shaping):
             got = "none" if self._sandbox is None else type(self._sandbox).__name__
             raise UserError(f'[sandbox] type must be one that shows layers: got {got} - use "bwrap"')
         with self._lock:
             if repo.name not in self._benches:
+                self.dataset.check_layers(repo)
                 language = registry.resolve("languages", repo.layout.language).build()
                 layers = self.dataset.root / LAYERS
                 tests, desk = (self._sandbox.shaped(shape(layers, repo, built)) for built in (True, False))

@@ -14,6 +14,7 @@ from noria.core.protocols import Sandbox
 from noria.factory.functions.build import Found, chosen, split, summary, tasks_of, watched
 from noria.factory.functions.choose import Choice
 from noria.factory.layers import Store
+from noria.factory.place import begin
 from noria.factory.repository import Names, Refused, opened, prepare
 
 TASKS, REPORT = "functions.jsonl", "functions.json"
@@ -40,10 +41,9 @@ def make(plan: Plan, sandbox: Sandbox, advance: Advance = lambda done, what, tot
         UserError: no source can be used, none has a small function with tests, or `unseen` names none of them.
         SandboxError: the sandbox failed.
     """
-    plan.out.mkdir(parents=True, exist_ok=True)
     refused: dict[str, str] = {}
     found: list[tuple[str, Found]] = []
-    with hold(plan.out / "lock", "--out"):
+    with hold(begin(plan.out), "--out"):
         Store(plan.out).sweep()
         names = Names(plan.out)
         for number, source in enumerate(dict.fromkeys(plan.sources)):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import re
-import subprocess
-import tarfile
 from pathlib import Path
 
-from noria.factory.origins.base import FETCH_S, Fetched, Unfetched, client
+from noria.factory.origins.base import Fetched, Unfetched, client, unpack
 
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*")
 
@@ -42,15 +39,12 @@ class Git:
                 continue
         else:
             raise Unfetched(f"{url} has no revision {revision}")
-        tree = into / "tree"
+        tree, packed = into / "tree", into / "packed.tar"
         tree.mkdir()
-        packed = subprocess.run(
-            ["git", "archive", "--format=tar", commit], cwd=clone, capture_output=True, check=False, timeout=FETCH_S
-        )
-        if packed.returncode != 0:
-            raise Unfetched(f"git could not pack {commit}: {packed.stderr.decode('utf-8', 'replace')[:200]}")
-        with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
-            archive.extractall(tree, filter="data")
+        # Else what a repository leaves out of its releases, as often its tests, would be left out here.
+        (clone / ".git" / "info" / "attributes").write_text("* -export-ignore -export-subst\n", encoding="utf-8")
+        client(["git", "archive", "--format=tar", "--output", str(packed), commit], clone)
+        unpack(packed, tree)
         return Fetched(local.resolve().name if not source.startswith("git+") else name, tree, commit, clone)
 
 

@@ -7,19 +7,19 @@ import os
 import re
 import subprocess
 import sys
-import tarfile
 import urllib.parse
 import urllib.request
 from pathlib import Path
 from typing import Any
 
+from noria.factory.origins import base
 from noria.factory.origins.base import FETCH_S, Fetched, Unfetched, digest_of
 
 #: Prints where pip looks unless it was set up otherwise.
 _DEFAULT = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
 #: The form of an index's page.
 _ACCEPT = {"Accept": "text/html"}
-MOST_BYTES, MOST_UNPACKED = 256 << 20, 1 << 30
+MOST_BYTES = 256 << 20
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9._+!-]+)?")
 
@@ -120,15 +120,9 @@ def unpack(archive: Path, into: Path) -> Fetched:
     tree = into / "tree"
     tree.mkdir(exist_ok=True)
     try:
-        with tarfile.open(archive) as packed:
-            size = 0
-            for each in packed:
-                size += each.size
-                if size > MOST_UNPACKED:
-                    raise Unfetched(f"{archive.name} holds more than {MOST_UNPACKED >> 20} MiB")
-            packed.extractall(tree, filter="data")
-    except (tarfile.TarError, OSError, EOFError) as fault:
-        raise Unfetched(f"{archive.name} cannot be unpacked: {fault}") from fault
+        base.unpack(archive, tree)
+    except Unfetched as fault:
+        raise Unfetched(f"{archive.name}: {fault}") from fault
     inner = [path for path in tree.iterdir() if path.is_dir()]
     folder = inner[0] if len(inner) == 1 else tree
     name = re.sub(r"-\d[^-]*$", "", re.sub(r"\.(tar\.gz|tgz)$", "", archive.name))
