@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -28,7 +29,7 @@ B = TypeVar("B", bound=Bounds)
 S = TypeVar("S", bound=Held)
 
 
-class Numbered(Generic[B, S]):
+class Numbered(ABC, Generic[B, S]):
     """What engines have in common: the sequences that they hold, by number."""
 
     def __init__(self, config: B) -> None:
@@ -40,9 +41,9 @@ class Numbered(Generic[B, S]):
         """Slots that a new sequence could take."""
         return self.config.slots - len(self._sequences)
 
+    @abstractmethod
     def _begin(self, seq: int, seed: int) -> S:
         """A new sequence under this number; there is a slot for it."""
-        raise NotImplementedError
 
     def _extended(self, seq: int, ids: Sequence[int], seed: int) -> tuple[S, int]:
         """The sequence with `ids` after what it held, opened where the number is new, and the tokens still allowed.
