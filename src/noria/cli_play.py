@@ -18,6 +18,7 @@ from typing import Annotated, Any, cast
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from noria import cli_make, cli_serve, cli_stream, cli_worlds
 from noria.bases.asked import AskedWorld
@@ -41,6 +42,8 @@ WIDE = (
 )  # fmt: skip
 #: Rollouts between two commits where a model plays many at a time.
 BATCH = 32
+#: Characters that are told of why an outcome is unknown.
+WIDTH = 160
 
 Plays = Callable[[Sequence[Job]], list[Trajectory]]
 
@@ -131,7 +134,11 @@ def play(
     table = Table("scaffold", "rollouts", "solved", "unknown", "turns", "tokens", title=f"{policy} on {env}")
     for name, row in facts["scaffolds"].items():
         table.add_row(name, *(str(row[key]) for key in ("n", "solved", "unknown", "turns", "tokens")))
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    for name, row in facts["scaffolds"].items():
+        for reason, count in row["why"].items():
+            console.print(Text(f"{name}: {count} unknown: {reason}", "yellow"), soft_wrap=True)
 
 
 def _grown(
@@ -142,7 +149,9 @@ def _grown(
     state: dict[str, Any] = {"scaffolds": {}} | file.state
     before = 0
     for name in scaffolds:
-        row = state["scaffolds"].setdefault(name, {"n": 0, "solved": 0, "unknown": 0, "turns": 0, "tokens": 0})
+        row = state["scaffolds"].setdefault(
+            name, {"n": 0, "solved": 0, "unknown": 0, "turns": 0, "tokens": 0, "why": {}}
+        )
         jobs = [_job(want, world, task, name, i) for task in tasks for i in range(k)]
         left = jobs[row["n"] :]
         if left:
@@ -154,6 +163,9 @@ def _grown(
                         row["n"] += 1
                         row["solved"] += found.solved
                         row["unknown"] += not found.outcome.known
+                        if not found.outcome.known:
+                            reason = found.outcome.reason.strip()[:WIDTH]
+                            row["why"][reason] = row["why"].get(reason, 0) + 1
                         row["turns"] += len(found.turns)
                         row["tokens"] += len(found.record) + sum(len(each.record) for each in found.branches)
                     file.commit(state)

@@ -70,6 +70,7 @@ Evaluation = Annotated[
 History = Annotated[
     int | None, typer.Option("--history", min=1, max=10_000, help="For swe: commits of each repository to take back.")
 ]
+Worded = Annotated[bool, typer.Option("--worded", help="For swe: the model of --propose words the statements.")]
 Unseen = Annotated[
     list[str] | None, typer.Option("--unseen", help="For microswe: package kept for the split unseen; may be repeated.")
 ]
@@ -92,6 +93,7 @@ def make(
     languages: Languages = None,
     evaluation: Evaluation = None,
     history: History = None,
+    worded: Worded = False,
     unseen: Unseen = None,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="For swe: proofs at a time.")] = None,
     seed: Seed = 0,
@@ -118,14 +120,14 @@ def make(
         from noria.cli_swe import make_swe  # parsers of many languages: not before they are needed
 
         server = server_of(propose, model, key_env)
-        make_swe(out, n or 256, seed, *given, workers, sandbox, as_json, history or 0, server)
+        make_swe(out, n or 256, seed, *given, workers, sandbox, as_json, history or 0, server, worded)
         return
-    if name == "microswe" and sources and not (any(given[1:]) or workers or history):
+    if name == "microswe" and sources and not (any(given[1:]) or workers or history or worded):
         from noria.cli_functions import make_functions
 
         make_functions(out, seed, sources, unseen or [], sandbox, as_json)
         return
-    if any(given) or workers or unseen or history:
+    if any(given) or workers or unseen or history or worded:
         raise UserError(f"SOURCE and the options of swe must go with swe: got them with {name!r} - leave them out")
     server = server_of(propose, model, key_env)
     if domains is not None:

@@ -45,8 +45,9 @@ def make_swe(
     as_json: bool,
     history: int = 0,
     server: ServerConfig | None = None,
+    worded: bool = False,
 ) -> None:
-    """Run the factory with a progress bar and print its report; a server's model writes bugs.
+    """Run the factory with a progress bar and print its report; a server's model writes bugs, and `worded` statements.
 
     Raises:
         UserError: nothing can be made.
@@ -73,10 +74,12 @@ def make_swe(
         )
     if commits.OPERATOR in operators and not history:
         raise UserError(f"--operators {commits.OPERATOR} must go with --history: got none - add --history 200")
+    if worded and server is None:
+        raise UserError("--worded must go with a model: got none - add --propose URL --model NAME")
     at_once = workers or os.cpu_count() or 1
     plan = Plan(
         tuple(sources), out, n, seed, tuple(operators), tuple(languages), at_once, evaluation=tuple(evaluation),
-        history=history, model=server.model if server is not None else "",
+        history=history, model=server.model if server is not None else "", worded=worded,
     )  # fmt: skip
     with ExitStack() as stack:
         ask = asking(stack, server, **ASKED)[0] if server is not None else None
@@ -109,7 +112,7 @@ def _print(report: dict[str, Any], out: Path, console: Console) -> None:
         console.print(Text(f"refused {source}: {reason}", "yellow"), soft_wrap=True)
     for source, notes in report["notes"].items():
         console.print(Text(f"{source}: {'; '.join(notes)}", "dim"), soft_wrap=True)
-    for title, key in (("repository", "by_repo"), ("operator", "by_operator")):
+    for title, key in (("language", "by_language"), ("repository", "by_repo"), ("operator", "by_operator")):
         table = Table(title, "tried", "proven", "kept", "yield")
         for name, row in report[key].items():
             table.add_row(name, *(str(row[each]) for each in ("tried", "proven", "kept")), f"{row['yield']:.0%}")

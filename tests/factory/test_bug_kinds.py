@@ -175,6 +175,7 @@ def test_all_kinds_go_through_the_same_proof(tmp_path: Path, server: ScriptedSer
     assert {task.facts["commit"] for task in by_kind["commit_reverted"]} == {ids[1], ids[2]}
     assert all(task.style == "feature" and "lacks a feature" in task.statement for task in by_kind["feature_removed"])
     assert by_kind["feature_removed"] and by_kind["model_written"]
+    assert all("repo" in task.statement for task in tasks.values())  # it has no metadata: it is called like its folder
     asked = len(server.requests)
     again = CliRunner().invoke(app, words)
     assert again.exit_code == 0 and len(server.requests) == asked

@@ -1,10 +1,9 @@
-"""Parts of the factory: statements, curation, layers, origins, and what Python repositories tell."""
+"""Parts of the factory: journals, layers, origins, and what Python repositories tell."""
 
 from __future__ import annotations
 
 import hmac
 import io
-import random
 import subprocess
 import tarfile
 from pathlib import Path
@@ -12,73 +11,13 @@ from pathlib import Path
 import pytest
 from small_repos import lay, shapes
 
-from noria.core.errors import UserError
-from noria.factory.curation import Curation, read_evaluation
 from noria.factory.journal import Journal
 from noria.factory.layers import Store, Unfit, copy_tree, digest_of
 from noria.factory.origins import debian, folder, git, npm, pypi
 from noria.factory.origins.base import Unfetched
-from noria.factory.statements import leaks, state
 from noria.languages._lines import unsealed
 from noria.languages.base import Unusable
 from noria.languages.python import build
-
-PATCH = "--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-    return a - b\n+    return max(a, b) + total - offset\n"
-
-
-def test_a_statement_speaks_of_failures_and_not_of_the_change() -> None:
-    said = {
-        "tests/t.py::test_take_last[3]": "assert 3 == 4\n +  where 3 = take(<object at 0x7f00>)",
-        "t::TestAdd::test_b": "",
-    }
-    found = {state("pkg", said, 7, PATCH, random.Random(seed)).style for seed in range(20)}
-    assert found == {"report", "terse", "ticket", "question"}
-    for seed in range(8):
-        text = state("pkg", said, 7, PATCH, random.Random(seed)).text
-        assert "pkg" in text and "take last" in text and "assert 3 == 4" in text and "0x7f" not in text
-    assert state("pkg", said, 7, PATCH, random.Random(1)) == state("pkg", said, 7, PATCH, random.Random(1))
-
-
-def test_a_failure_without_a_message_is_shown_by_its_test(tmp_path: Path) -> None:
-    shapes(tmp_path)
-    layout = build().detect(tmp_path)
-    assert layout is not None
-    read = lambda path: (tmp_path / path).read_text()  # noqa: E731
-    quoted = build().quote(layout, "tests/test_areas.py::TestSum::test_total[1]", read)
-    assert quoted == "def test_total(self):\n    assert Sum().add(2).add(3).total == 5"
-    assert build().quote(layout, "tests/test_areas.py::test_gone", read) == ""
-    found = state("pkg", {"t::test_a": "assert False"}, 1, PATCH, random.Random(0), lambda test: quoted)
-    assert found.style == "example" and quoted in found.text and "assert False" not in found.text
-
-
-def test_a_statement_that_would_show_the_fix_is_not_used() -> None:
-    assert leaks("it should be max(a, b) + total", PATCH) and not leaks("it should be max(a, b)", PATCH)
-    said = {"t.py::test_x": "return max(a, b) + total - offset"}
-    for seed in range(8):
-        found = state("pkg", said, 1, PATCH, random.Random(seed))
-        assert found.style == "bare" and "max(" not in found.text
-
-
-def test_duplicates_and_crowds_are_refused() -> None:
-    plain = PATCH.replace("@@ -1 +1 @@\n", "")
-    curation = Curation(10, per_target=2, evaluation=[f"{plain}\nwords of a task that is held out for evaluation"])
-    assert curation.refuse("r", "f", PATCH, "words of a task that is held out for evaluation") == (
-        "like a task of an evaluation set"
-    )
-    other = PATCH.replace("max(a, b)", "min(left, right) * scale").replace("a - b", "left / right")
-    assert curation.refuse("r", "f", other, "one text") == ""
-    assert curation.refuse("r", "g", other, "one text") == "exact duplicate"
-    assert curation.refuse("r", "g", other + " ", "one text") == "near duplicate"
-    third = other.replace("scale", "sum(x for x in values if x) ** power").replace("left", "first(second)")
-    assert curation.refuse("r", "f", third, "something else entirely about another thing") == ""
-    assert curation.crowded("r", "f") and curation.refuse("r", "f", "z", "y") == "enough bugs in this function"
-
-
-def test_evaluation_sets_must_be_text(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("one\n\ntwo\n")
-    assert read_evaluation([tmp_path / "a"]) == ["one", "two"]
-    with pytest.raises(UserError, match="--decontaminate must name text files"):
-        read_evaluation([tmp_path / "b"])
 
 
 def test_a_torn_line_of_a_journal_is_dropped(tmp_path: Path) -> None:

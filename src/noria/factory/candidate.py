@@ -164,8 +164,12 @@ def woven(streams: Sequence[tuple[float, Iterator[T]]]) -> Iterator[T]:
 
 
 def in_turn(queues: Mapping[str, Sequence[Candidate]], rng: random.Random) -> Iterator[Candidate]:
-    """One of each queue after another; within one, targets that were not drawn yet come first."""
+    """One of each queue after another; within one, targets that were not drawn yet come first.
+
+    Which queue begins is drawn: of many repositories with few tasks each, none has more of the first names.
+    """
     ordered = [spread(queues[name], rng) for name in sorted(queues)]
+    rng.shuffle(ordered)
     while ordered:
         ordered = [queue for queue in ordered if queue]
         for queue in ordered:

@@ -37,6 +37,7 @@ from noria.factory.proposed import Ask, Proposals
 from noria.factory.report import Tally, summary
 from noria.factory.repository import Names, Prepared, Refused, prepare
 from noria.factory.statements import state
+from noria.factory.worded import Wording
 from noria.languages.base import Quoting
 
 REPORT = "report.json"
@@ -70,12 +71,13 @@ class Plan:
     evaluation: tuple[Path, ...] = ()
     history: int = 0
     model: str = ""
+    worded: bool = False
 
     def settings(self) -> dict[str, Any]:
         """What decides which candidates are tried; what was not asked for is not there."""
         settled = {"seed": self.seed, "operators": list(self.operators), "repeats": self.repeats,
                    "per_target": self.per_target, "combined": self.combined}  # fmt: skip
-        asked = {"history": self.history, "model": self.model}
+        asked = {"history": self.history, "model": self.model, "worded": self.worded}
         return settled | {name: value for name, value in asked.items() if value}
 
 
@@ -87,7 +89,7 @@ def make(
 ) -> dict[str, Any]:
     """Fill `plan.out` and return the report. `advance` hears how many tasks there are and what is being done.
 
-    `ask` asks the model of `plan.model` for bugs.
+    `ask` asks the model of `plan.model` for bugs, and for statements where the plan says so.
 
     Raises:
         UserError: no source can be used, or the folder is not one of this command, or of one with other settings.
@@ -99,6 +101,7 @@ def make(
         journal = Journal(plan.out, plan.settings())
         stack.callback(journal.close)
         tally = Tally()
+        curation = Curation(2 * plan.count + 64, plan.per_target, read_evaluation(plan.evaluation))
         began = time.monotonic()
         sites = _sites(plan, sandbox, tally, advance)
         tally.prepare_s = time.monotonic() - began
@@ -108,7 +111,9 @@ def make(
         proposals = Proposals(plan.out, ask) if ask is not None else None
         if proposals is not None:
             stack.callback(proposals.close)
-        tasks = _tasks(plan, sites, _Tools(benches, journal, proposals), tally, advance)
+        wording = Wording(ask) if ask is not None and plan.worded else None
+        tools = _Tools(benches, journal, proposals, wording, curation)
+        tasks = _tasks(plan, sites, tools, tally, advance)
         tally.bugs_s = time.monotonic() - began
         if len(tasks) < plan.count:
             tried = {repo for repo, _ in tally.tried}
@@ -118,6 +123,8 @@ def make(
         report = summary(plan.count, tally, tasks)
         if proposals is not None:
             report["proposals"] = dict(proposals.counts.most_common())
+        if wording is not None:
+            report["worded"] = dict(wording.counts.most_common())
         _write(plan, sites, tasks, report)
     return report
 
@@ -140,6 +147,7 @@ def _sites(plan: Plan, sandbox: Sandbox, tally: Tally, advance: Callable[[int, s
         if prepared.notes:
             tally.notes[source] = list(prepared.notes)
         sites.append(Site(prepared, Store(plan.out).root / prepared.repo.tree))
+        tally.languages[prepared.repo.name] = prepared.repo.layout.language
     if not sites:
         why = "; ".join(f"{source}: {reason}" for source, reason in tally.sources.items())
         raise UserError(f"SOURCE must name a repository that tasks can be made of: got {why} - name another")
@@ -159,24 +167,25 @@ def _prepared(
 
 @dataclass(frozen=True, slots=True)
 class _Tools:
-    """What candidates come from and are proven with."""
+    """What candidates come from, are proven with, and must pass."""
 
     benches: Benches
     journal: Journal
     proposals: Proposals | None
+    wording: Wording | None
+    curation: Curation
 
 
 def _tasks(
     plan: Plan, sites: Sequence[Site], tools: _Tools, tally: Tally, advance: Callable[[int, str], None]
 ) -> list[SweTask]:
     """Proven, new tasks in the order of their candidates, whoever was done first."""
-    curation = Curation(2 * plan.count + 64, plan.per_target, read_evaluation(plan.evaluation))
     by_name = {site.prepared.repo.name: site for site in sites}
     tasks: list[SweTask] = []
-    waiting: deque[tuple[Candidate, str, Future[Verdict] | None]] = deque()
+    waiting: deque[tuple[Candidate, str, Future[dict[str, Any]] | None]] = deque()
     proven: dict[str, list[Candidate]] = defaultdict(list)
     stream = _stream(plan, sites, tools.proposals, proven, tasks)
-    journal = tools.journal
+    journal, curation = tools.journal, tools.curation
     faults = 0
     with ThreadPoolExecutor(plan.workers, thread_name_prefix="noria-proof") as pool:
         try:
@@ -189,11 +198,7 @@ def _tasks(
                         continue
                     site = by_name[candidate.repo]
                     key = candidate.key(site.prepared.repo.tree)
-                    future = (
-                        None
-                        if key in journal.known
-                        else pool.submit(_prove, site, tools.benches, candidate, plan.repeats)
-                    )
+                    future = None if key in journal.known else pool.submit(_tried, site, tools, candidate, plan)
                     waiting.append((candidate, key, future))
                 if not waiting:
                     break
@@ -201,7 +206,7 @@ def _tasks(
                 site = by_name[candidate.repo]
                 if future is not None:
                     try:
-                        verdict = future.result()
+                        line = future.result()
                         faults = 0
                     except SandboxError as fault:
                         faults += 1
@@ -209,7 +214,7 @@ def _tasks(
                         if faults >= FAULTS:
                             raise SandboxError(f"the sandbox failed {FAULTS} times in a row: {fault}") from fault
                         continue
-                    journal.note(key, _line(site, candidate, verdict, plan.seed))
+                    journal.note(key, line)
                     tally.fresh += 1
                 task = _settled(candidate, journal.known[key], curation, tally)
                 if task is not None:
@@ -264,6 +269,12 @@ def _turns(found: Iterator[Candidate], turn: int) -> Iterator[list[Candidate]]:
         yield batch
 
 
+def _tried(site: Site, tools: _Tools, candidate: Candidate, plan: Plan) -> dict[str, Any]:
+    """What the journal is told of a candidate. Raises SandboxError: nothing is known."""
+    verdict = _prove(site, tools.benches, candidate, plan.repeats)
+    return _line(site, candidate, verdict, plan.seed, tools.wording)
+
+
 def _prove(site: Site, benches: Benches, candidate: Candidate, repeats: int) -> Verdict:
     paths = dict.fromkeys(edit.path for edit in candidate.edits)
     files = apply({path: (site.tree / path).read_bytes() for path in paths}, candidate.edits)
@@ -277,7 +288,7 @@ def _prove(site: Site, benches: Benches, candidate: Candidate, repeats: int) -> 
         return prover.prove(files, candidate.tests)
 
 
-def _line(site: Site, candidate: Candidate, verdict: Verdict, seed: int) -> dict[str, Any]:
+def _line(site: Site, candidate: Candidate, verdict: Verdict, seed: int, wording: Wording | None) -> dict[str, Any]:
     """What the journal holds of a candidate: all that a task needs."""
     repo = site.prepared.repo
     line: dict[str, Any] = {
@@ -286,10 +297,10 @@ def _line(site: Site, candidate: Candidate, verdict: Verdict, seed: int) -> dict
     }  # fmt: skip
     if verdict.reason:
         return line
-    return line | {"task": _task(site, candidate, verdict, seed).to_json()}
+    return line | {"task": _task(site, candidate, verdict, seed, wording).to_json()}
 
 
-def _task(site: Site, candidate: Candidate, verdict: Verdict, seed: int) -> SweTask:
+def _task(site: Site, candidate: Candidate, verdict: Verdict, seed: int, wording: Wording | None) -> SweTask:
     repo = site.prepared.repo
     paths = dict.fromkeys(edit.path for edit in candidate.edits)
     sound = {path: (site.tree / path).read_bytes() for path in paths}
@@ -301,7 +312,7 @@ def _task(site: Site, candidate: Candidate, verdict: Verdict, seed: int) -> SweT
     statement = state(
         repo.layout.name, verdict.said or {}, passing, patch, random.Random(f"{seed}/{key}/statement"),
         (lambda test: language.quote(repo.layout, test, read)) if isinstance(language, Quoting) else lambda test: "",
-        candidate.missing,
+        candidate.missing, wording,
     )  # fmt: skip
     facts = {"seed": seed, "tree": repo.tree, "deps": repo.deps}
     return SweTask(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,12 +13,16 @@ from noria.factory.candidate import SIZES, size_of
 
 @dataclass(slots=True)
 class Tally:
-    """What is counted on the way. `tried` and `proven` are by repository and operator."""
+    """What is counted on the way. `tried`, `proven` and `kept` are by repository and operator.
+
+    `languages` is that of each repository.
+    """
 
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
     kept: Counter[tuple[str, str]] = field(default_factory=Counter)
     proven: Counter[tuple[str, str]] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    languages: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     notes: dict[str, list[str]] = field(default_factory=dict)
     sandbox_s: float = 0.0
@@ -32,6 +36,7 @@ def summary(asked: int, tally: Tally, tasks: Sequence[SweTask]) -> dict[str, Any
     """The report: counts, shares and speed. Rates are of this call alone, journalled candidates left out."""
     repos = sorted({repo for repo, _ in tally.tried})
     operators = sorted({operator for _, operator in tally.tried})
+    languages = sorted({tally.languages[repo] for repo in repos if repo in tally.languages})
     tried, proven = sum(tally.tried.values()), sum(tally.proven.values())
     hours = tally.bugs_s / 3600
     return {
@@ -41,9 +46,11 @@ def summary(asked: int, tally: Tally, tasks: Sequence[SweTask]) -> dict[str, Any
         "proven": proven,
         "yield": round(proven / tried, 4) if tried else 0.0,
         "refused": dict(tally.refused.most_common()),
-        "by_repo": {repo: _share(tally, 0, repo) for repo in repos},
-        "by_operator": {name: _share(tally, 1, name) for name in operators},
-        "by_language": dict(Counter(task.language for task in tasks)),
+        "by_language": {
+            name: _share(tally, (repo for repo in repos if tally.languages.get(repo) == name)) for name in languages
+        },
+        "by_repo": {repo: _share(tally, [repo]) for repo in repos},
+        "by_operator": {name: _share(tally, repos, name) for name in operators},
         "by_size": {size: sum(size_of(_changed(task.patch)) == size for task in tasks) for size in SIZES},
         "by_style": dict(Counter(task.style for task in tasks)),
         "fail_to_pass": _spread([len(task.fail_to_pass) for task in tasks]),
@@ -57,10 +64,13 @@ def summary(asked: int, tally: Tally, tasks: Sequence[SweTask]) -> dict[str, Any
     }  # fmt: skip
 
 
-def _share(tally: Tally, part: int, name: str) -> dict[str, Any]:
-    """Counts of one repository (`part` 0) or operator (1)."""
+def _share(tally: Tally, repos: Iterable[str], operator: str = "") -> dict[str, Any]:
+    """Counts of some repositories, and of one operator or all."""
+    wanted = set(repos)
     counts = (tally.tried, tally.proven, tally.kept)
-    tried, proven, kept = (sum(n for key, n in each.items() if key[part] == name) for each in counts)
+    tried, proven, kept = (
+        sum(n for (repo, name), n in each.items() if repo in wanted and operator in ("", name)) for each in counts
+    )
     return {"tried": tried, "proven": proven, "kept": kept, "yield": round(proven / tried, 4) if tried else 0.0}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -33,6 +34,7 @@ TRIES = 2
 RUNS = 3
 #: Seconds that a test may take afterwards: so many times what the slowest took, and so many at least.
 SLOWER_TEST, LEAST_TEST_S = 8.0, 2.0
+_ERROR = re.compile(r"(?i)error|fatal|not found|no space")
 Coverage = Mapping[str, Mapping[str, frozenset[int]]]
 T = TypeVar("T")
 
@@ -89,6 +91,8 @@ def prepare(
     with tempfile.TemporaryDirectory(prefix="noria-source-") as place:
         fetched = _fetched(source, Path(place))
         language, layout = _understood(fetched, languages)
+        if layout.name == fetched.folder.name:  # it says no name of its own, and the folder is ours
+            layout = replace(layout, name=re.sub(r"[^\w.-]", "-", fetched.name) or layout.name)
         store = Store(out)
         try:
             with store.building() as place_of_tree:
@@ -214,10 +218,19 @@ def _outside(step: Step, folder: Path) -> None:
     except subprocess.TimeoutExpired:
         raise Refused(f"install: {step.argv[0]} took longer than {step.timeout_s:g} s") from None
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip())[-300:]
+        said = done.stderr.strip() or done.stdout.strip()
         if os.strerror(errno.ENOSPC) in said:  # no fault of the source
             raise OSError(errno.ENOSPC, said)
-        raise Refused(f"install: {said}")
+        raise Refused(f"install: {_salient(said)}")
+
+
+def _salient(said: str) -> str:
+    """What of a step's last words names the fault: the end of a traceback, what a package manager calls an error."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    telling = [
+        line for line in dict.fromkeys(lines) if _ERROR.search(line) and not line.startswith(("raise ", "File "))
+    ]
+    return " ".join(telling[-2:] or lines[-1:])[:300]
 
 
 def _inside(step: Step, above: Path, tree: Path, layout: Layout, sandbox: Sandbox) -> None:

@@ -9,11 +9,14 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 #: Words in a row that a statement and a change may not share.
 RUN = 8
 #: Failures that are shown, and characters of each.
 SHOWN, WIDTH = 3, 240
+#: Characters of a value where two are compared, and what plug-ins call the only test of a file or a program.
+VALUE, WHOLE = 90, "whole"
 #: Share of the statements that show a failing test itself, and lines of one that is shown at most. A test whose message
 #: says nothing is shown in any case.
 QUOTED, LINES = 0.2, 16
@@ -21,6 +24,7 @@ _EMPTY = re.compile(r"(AssertionError:? ?)?(assert (not )?(True|False|None)( is 
 _WORD = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\"[^\"\n]*\"|'[^'\n]*'|[^\s\w]")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _SPACES = re.compile(r"\s+")
+_COMPARED = "+ actual - expected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,16 @@ class Statement:
     style: str
 
 
+class Worded(Protocol):
+    """A model that words statements."""
+
+    def __call__(
+        self, package: str, shown: Sequence[Failure], failing: int, missing: str, patch: str, rng: random.Random
+    ) -> Statement | None:
+        """A statement, None where there is none that can be used."""
+        ...
+
+
 def state(
     package: str,
     said: Mapping[str, str],
@@ -54,14 +68,19 @@ def state(
     rng: random.Random,
     quote: Callable[[str], str] = lambda test: "",
     missing: str = "",
+    worded: Worded | None = None,
 ) -> Statement:
     """A statement about failing tests: `said` is test -> message, `quote` gives a test's source, `passing` others pass.
 
     `patch` is read for one thing alone: that the text does not give it away. `missing` names what was cut out whole:
-    the statement then asks for it.
+    the statement then asks for it. `worded` asks a model first.
     """
     failures = [_failure(test, text) for test, text in said.items()]
     shown = [replace(each, source=_short(quote(each.test))) for each in _varied(failures)]
+    if worded is not None:
+        found = worded(package, shown, len(failures), missing, patch, rng)
+        if found is not None:
+            return found
     if missing:
         for quoted in (True, False):
             text = _feature(package, shown if quoted else [replace(e, source="") for e in shown], passing, missing)
@@ -95,14 +114,32 @@ def _failure(test: str, said: str) -> Failure:
     """The message without what differs from run to run, and without a second explanation of the same value."""
     lines = [line.strip() for line in _ADDRESS.sub("", said).splitlines() if line.strip()]
     shown = [line.removeprefix("+").strip() for line in lines[:3] if not line.startswith("+  where")]
-    shown = shown[:1] + [line for line in lines[1:2] if line.startswith("+") and " = " in line and "<" not in line]
+    if any(line.startswith(_COMPARED) for line in lines[1:2]):
+        shown = [f"{lines[0]} {_compared(said.splitlines())}"]
+    elif [line.partition(":")[0] for line in lines[1:3]] == ["left", "right"]:
+        shown = lines[:3]
+    else:
+        shown = shown[:1] + [line for line in lines[1:2] if line.startswith("+") and " = " in line and "<" not in line]
     message = _SPACES.sub(" ", ", ".join(line.removeprefix("+").strip() for line in shown))
     return Failure(test, _about(test), message[:WIDTH])
 
 
+def _compared(lines: Sequence[str]) -> str:
+    """What came and what was expected, of the comparison that Node prints line by line."""
+    head = next(at for at, line in enumerate(lines) if line.strip().startswith(_COMPARED))
+    below = [line for line in lines[head + 1 :] if line.strip()]
+    came, wanted = (
+        _SPACES.sub(" ", " ".join(line[1:] for line in below if line[:1] != sign)).strip() for sign in ("-", "+")
+    )
+    return f"got {came[:VALUE]}, expected {wanted[:VALUE]}"
+
+
 def _about(test: str) -> str:
     """A test's name as words: `tests/test_a.py::TestB::test_take_last[3]` -> "take last"."""
-    name = re.sub(r"\[.*", "", re.split(r"::|/| > ", test)[-1])
+    parts = re.split(r"::|/| > ", re.sub(r"\[.*\]\Z", "", test))
+    name = parts[-1]
+    if name == WHOLE and len(parts) > 1:  # a file or a program that is one test
+        name = parts[-2].partition(".")[0]
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
     words = [
         word for word in re.split(r"[\W_]+", name) if word and word.lower() not in ("test", "tests", "it", "should")

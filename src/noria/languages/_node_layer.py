@@ -9,6 +9,7 @@ goes, wherever another one has brought it.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 MODULES = Path("node_modules")
 RUNNERS = ("_node_runner.cjs", "_node_reporter.mjs", "_node_compile.cjs", "_node_expect.cjs")
 _QUIET = ("--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--no-save", "--loglevel=error")
+_PREFIX = re.compile(r"^npm (ERR!|error)( code| \d{3})?")
 
 
 def main() -> None:
@@ -27,8 +29,8 @@ def main() -> None:
         words = ["npm", "install", *_QUIET, "--", *given["needs"]]
         done = subprocess.run(words, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         if done.returncode != 0:
-            said = [line for line in done.stderr.splitlines() if "A complete log" not in line and line.strip()]
-            sys.exit(" ".join(said)[:500])
+            said = [_PREFIX.sub("", line).strip() for line in done.stderr.splitlines() if "A complete log" not in line]
+            sys.exit(f"npm error: {' '.join(filter(None, dict.fromkeys(said)))}"[:500])
     (MODULES / ".package-lock.json").unlink(missing_ok=True)
     _remove(given["without"])
     (MODULES / ".keep").touch()
