@@ -95,7 +95,7 @@ def make(
     history: History = None,
     worded: Worded = False,
     unseen: Unseen = None,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="For swe: proofs at a time.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", min=1, max=999, help="For swe: proofs at a time.")] = None,
     seed: Seed = 0,
     split: Annotated[str, typer.Option("--split", help="train, heldout or unseen.")] = "train",
     options: Options = None,

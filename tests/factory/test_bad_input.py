@@ -16,6 +16,7 @@ import pytest
 from small_repos import lay
 
 from noria.core.errors import NoriaError, UserError
+from noria.envs.swe import Config, build
 from noria.envs.swe.records import Dataset
 from noria.factory.journal import JOURNAL, Journal
 from noria.factory.make import Plan, make
@@ -263,3 +264,22 @@ def test_changed_layers_are_not_played(made: tuple[Path, Plan], tmp_path: Path, 
         NoriaError, match=f"path must hold the layers of pkg as they were made: .* {said} - make it anew"
     ):
         Dataset(tmp_path / "out").check_layers(repo)
+
+
+def test_a_dataset_without_its_sources_or_tasks_is_no_unknown_outcome(made: tuple[Path, Plan], tmp_path: Path) -> None:
+    """It ends the call: outcomes that are unknown are asked again and again."""
+    shutil.copytree(made[0], tmp_path / "out", symlinks=True)
+    config = Config(path=str(tmp_path / "out"), heldout=0.0)
+    world = build(config, bwrap.build(bwrap.Config(type="bwrap")))
+    try:
+        (task,) = world.tasks("train", 1, 0)
+        shutil.rmtree(world.dataset.layer(world.dataset.repos["pkg"].tree))
+        with pytest.raises(UserError, match="path must hold the layers of pkg .* is gone - make it anew"):
+            world.open(task).act('<call name="sh"><command>ls</command></call>')
+        with pytest.raises(UserError, match="is gone - make it anew"):
+            world.policy(task, "edits", 0)([])
+    finally:
+        world.close()
+    (tmp_path / "out" / "tasks.jsonl").write_text("")
+    with pytest.raises(UserError, match="path must hold tasks: got .* which has none"):
+        build(config, None)

@@ -109,6 +109,8 @@ class Swe:
         self._tasks = {
             task.id: task for task in self.dataset.tasks.values() if not config.repos or task.repo in config.repos
         }
+        if not self._tasks:
+            raise UserError(f"path must hold tasks: got {config.path}, which has none - make some with `noria tasks`")
         held = {self._split_of(task) for task in self._tasks.values()}
         self.splits = tuple(split for split in Swe.splits if split in held)
         self._benches: OrderedDict[str, tuple[Bench, Sandbox]] = OrderedDict()
@@ -200,17 +202,19 @@ class Swe:
     def _script(self, task: Task, strategy: str) -> list[str]:
         record = self.found(task)
         repo = self.repo(record)
+        with self._lock:
+            self.dataset.check_layers(repo)
         return solving.script(record, repo, self.dataset.layer(repo.tree), strategy)
 
     def _begin(self, record: SweTask) -> Start:
         repo = self.repo(record)
+        bench, desk = self._bench(repo)
         tree = self.dataset.layer(repo.tree)
         try:
             broken = record.broken(tree)
         except (OSError, ValueError) as fault:
             raise SandboxError(f"the layers of {repo.name} are not whole: {fault}") from fault
         hidden = hidden_tests(record, repo) if self.config.tests == "hidden" else ()
-        bench, desk = self._bench(repo)
         deps = self.dataset.layer(repo.deps)
         shown = ((DEPS, str(deps)), *shown_by(bench.language, deps))
         return Start(record, repo, bench, desk, broken, hidden, self._git(record, tree, broken, hidden), shown)
