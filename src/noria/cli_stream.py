@@ -116,13 +116,19 @@ def make(
     """
     name = _named(world, env, out)
     given = (sources or [], operators or [], languages or [], evaluation or [])
-    if name == "swe":
+    streamed = {
+        "--set": options, "--dedup": dedup, "--domains": domains, "--proved": proved, "--split": split != "train",
+        "--compared": compared != "content",
+    }  # fmt: skip
+    if name == "swe" and (any(given) or not options):
+        _none_of({**streamed, "--unseen": unseen}, "swe")
         from noria.cli_swe import make_swe  # parsers of many languages: not before they are needed
 
         server = server_of(propose, model, key_env)
         make_swe(out, n or 256, seed, *given, workers, sandbox, as_json, history or 0, server, worded)
         return
     if name == "microswe" and sources and not (any(given[1:]) or workers or history or worded):
+        _none_of({**streamed, "--n": n, "--propose": propose}, "microswe")
         from noria.cli_functions import make_functions
 
         make_functions(out, seed, sources, unseen or [], sandbox, as_json)
@@ -147,6 +153,13 @@ def make(
     what = cast(Literal["content", "prompt"], compared)
     wanted = Wanted(identity, cast(Split, split), seed, n or 256, dedup, what, proved=proved)
     _grown(name, wanted, out, sandbox, options or [], as_json)
+
+
+def _none_of(given: Mapping[str, object], name: str) -> None:
+    """Raises UserError: an option was given that means nothing where tasks are made of sources."""
+    for option, value in given.items():
+        if value:
+            raise UserError(f"{option} must not go with {name} and SOURCE: got both - leave it out")
 
 
 def _grown(name: str, wanted: Wanted, out: Path, sandbox: str, options: Sequence[str], as_json: bool) -> None:

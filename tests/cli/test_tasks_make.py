@@ -34,6 +34,11 @@ def test_make_wants_one_world_that_can(noria, tmp_path: Path) -> None:
         (("ledger", "--dedup", "1.5"), "--dedup must be above 0"),
         (("ledger", "--compared", "id"), "--compared must be content or prompt"),
         (("ledger", "--split", "test"), "--split must be train, heldout or unseen"),
+        (("swe", "./x", "--set", "path=y"), "--set must not go with swe and SOURCE"),
+        (("swe", "./x", "--dedup", "0.8"), "--dedup must not go with swe and SOURCE"),
+        (("swe", "./x", "--unseen", "y"), "--unseen must not go with swe and SOURCE"),
+        (("microswe", "./x", "--n", "3"), "--n must not go with microswe and SOURCE"),
+        (("microswe", "./x", "--split", "heldout"), "--split must not go with microswe and SOURCE"),
     ):
         result = noria("tasks", "make", *arguments, "--out", out)
         assert result.code == 2 and message in result.err, result.err

@@ -14,8 +14,12 @@ from typing import Any
 
 import pytest
 from small_repos import lay
+from typer.testing import CliRunner
 
+from noria.cli import app
+from noria.core.codec import read_jsonl
 from noria.core.errors import NoriaError, UserError
+from noria.core.types import Task
 from noria.envs.swe import Config, build
 from noria.envs.swe.records import Dataset
 from noria.factory.journal import JOURNAL, Journal
@@ -283,3 +287,17 @@ def test_a_dataset_without_its_sources_or_tasks_is_no_unknown_outcome(made: tupl
     (tmp_path / "out" / "tasks.jsonl").write_text("")
     with pytest.raises(UserError, match="path must hold tasks: got .* which has none"):
         build(config, None)
+
+
+def test_tasks_of_a_dataset_are_streamed_and_pruned(made: tuple[Path, Plan], tmp_path: Path) -> None:
+    """Not taken for sources that are missing, as `swe` without any would be."""
+    out, kept, path = tmp_path / "tasks.jsonl", tmp_path / "kept.jsonl", f"path={made[0]}"
+    count = len(Dataset(made[0]).tasks)
+    asked = ["tasks", "make", "--env", "swe", "--set", path, "--set", "heldout=0.0", "--n", str(count)]
+    answer = CliRunner().invoke(app, [*asked, "--out", str(out)])
+    assert answer.exit_code == 0, answer.output
+    assert {task.data["id"] for task in read_jsonl(out, Task)} == set(Dataset(made[0]).tasks)
+    asked = ["tasks", "prune", str(out), "--env", "swe", "--set", path, "--set", "heldout=0.0", "--strategy", "edits"]
+    answer = CliRunner().invoke(app, [*asked, "--rollouts", "2", "--low", "0.5", "--high", "1", "--out", str(kept)])
+    assert answer.exit_code == 0, answer.output
+    assert kept.read_bytes() == out.read_bytes()
