@@ -131,7 +131,12 @@ def play(
     if as_json:
         print(json.dumps(facts, indent=2))
         return
-    table = Table("scaffold", "rollouts", "solved", "unknown", "turns", "tokens", title=f"{policy} on {env}")
+    _print(facts, f"{policy} on {env}")
+
+
+def _print(facts: dict[str, Any], title: str) -> None:
+    """A row for each scaffold, and why outcomes are unknown."""
+    table = Table("scaffold", "rollouts", "solved", "unknown", "turns", "tokens", title=title)
     for name, row in facts["scaffolds"].items():
         table.add_row(name, *(str(row[key]) for key in ("n", "solved", "unknown", "turns", "tokens")))
     console = Console()

@@ -145,14 +145,18 @@ def make(
         raise UserError(
             "--propose must go with --domains or swe: got it alone - a model proposes domains or bugs, not tasks"
         )
-    if compared not in ("content", "prompt"):
-        raise UserError(f"--compared must be content or prompt: got {compared!r}")
-    if split not in ("train", "heldout", "unseen"):
-        raise UserError(f"--split must be train, heldout or unseen: got {split!r}")
+    _check_words(compared, split)
     identity = " ".join([name, *sorted(options or [])])
     what = cast(Literal["content", "prompt"], compared)
     wanted = Wanted(identity, cast(Split, split), seed, n or 256, dedup, what, proved=proved)
     _grown(name, wanted, out, sandbox, options or [], as_json)
+
+
+def _check_words(compared: str, split: str) -> None:
+    if compared not in ("content", "prompt"):
+        raise UserError(f"--compared must be content or prompt: got {compared!r}")
+    if split not in ("train", "heldout", "unseen"):
+        raise UserError(f"--split must be train, heldout or unseen: got {split!r}")
 
 
 def _none_of(given: Mapping[str, object], name: str) -> None:

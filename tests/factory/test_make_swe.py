@@ -152,7 +152,7 @@ def test_a_source_without_anything_to_break_says_so(place: Path, sandbox: Sandbo
     source = lay(place / "bare ü", {"names.py": "ALL = []\n", "test_names.py": names})
     report = make(Plan((source,), place / "bare-out", 1, workers=1, repeats=1), sandbox)
     assert report["tasks"] == 0 and report["notes"] == {source: ["nothing in it can be broken"]}
-    with pytest.raises(UserError, match="tasks of the split train: got none"):
+    with pytest.raises(UserError, match="path must hold tasks: got .* which has none"):
         build(Config(path=str(place / "bare-out"), heldout=0.0), sandbox).tasks("train", 1, 0)
 
 
