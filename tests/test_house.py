@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -176,6 +177,12 @@ def test_no_registry_is_named() -> None:
     hosts = ("py" + "pi.org", "python" + "hosted", "registry." + "npmjs", "crates" + ".io", "proxy." + "golang")
     named = {f"{name(path)}: {host}" for path in WRITTEN for host in hosts if host in path.read_text(encoding="utf-8")}
     assert named == set()
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """pytest takes only the first of them where folders are no packages."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert {name for name, count in names.items() if count > 1} == set()
 
 
 def test_no_work_is_left_open() -> None:
