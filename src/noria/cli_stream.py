@@ -116,10 +116,7 @@ def make(
     """
     name = _named(world, env, out)
     given = (sources or [], operators or [], languages or [], evaluation or [])
-    streamed = {
-        "--set": options, "--dedup": dedup, "--domains": domains, "--proved": proved, "--split": split != "train",
-        "--compared": compared != "content",
-    }  # fmt: skip
+    streamed = _streamed(options, dedup, domains, proved, split, compared)
     if name == "swe" and (any(given) or not options):
         _none_of({**streamed, "--unseen": unseen}, "swe")
         from noria.cli_swe import make_swe  # parsers of many languages: not before they are needed
@@ -141,18 +138,28 @@ def make(
             raise UserError("--domains must stand alone: got it with --n or --dedup - make the domains first")
         make_domains(name, out, domains, seed, sandbox, as_json, server)
         return
-    if server is not None:
-        raise UserError(
-            "--propose must go with --domains or swe: got it alone - a model proposes domains or bugs, not tasks"
-        )
-    _check_words(compared, split)
+    _check_stream(server, compared, split)
     identity = " ".join([name, *sorted(options or [])])
     what = cast(Literal["content", "prompt"], compared)
     wanted = Wanted(identity, cast(Split, split), seed, n or 256, dedup, what, proved=proved)
     _grown(name, wanted, out, sandbox, options or [], as_json)
 
 
-def _check_words(compared: str, split: str) -> None:
+def _streamed(
+    options: list[str] | None, dedup: float | None, domains: int | None, proved: bool, split: str, compared: str
+) -> dict[str, object]:
+    """Options of streams by name, with what is true of those that were given."""
+    return {
+        "--set": options, "--dedup": dedup, "--domains": domains, "--proved": proved, "--split": split != "train",
+        "--compared": compared != "content",
+    }  # fmt: skip
+
+
+def _check_stream(server: object, compared: str, split: str) -> None:
+    if server is not None:
+        raise UserError(
+            "--propose must go with --domains or swe: got it alone - a model proposes domains or bugs, not tasks"
+        )
     if compared not in ("content", "prompt"):
         raise UserError(f"--compared must be content or prompt: got {compared!r}")
     if split not in ("train", "heldout", "unseen"):
