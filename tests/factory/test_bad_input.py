@@ -274,7 +274,8 @@ def test_a_dataset_without_its_sources_or_tasks_is_no_unknown_outcome(made: tupl
     """It ends the call: outcomes that are unknown are asked again and again."""
     shutil.copytree(made[0], tmp_path / "out", symlinks=True)
     config = Config(path=str(tmp_path / "out"), heldout=0.0)
-    world = build(config, bwrap.build(bwrap.Config(type="bwrap")))
+    sandbox = bwrap.build(bwrap.Config(type="bwrap"))
+    world = build(config, sandbox)
     try:
         (task,) = world.tasks("train", 1, 0)
         shutil.rmtree(world.dataset.layer(world.dataset.repos["pkg"].tree))
@@ -284,6 +285,7 @@ def test_a_dataset_without_its_sources_or_tasks_is_no_unknown_outcome(made: tupl
             world.policy(task, "edits", 0)([])
     finally:
         world.close()
+        sandbox.close()
     (tmp_path / "out" / "tasks.jsonl").write_text("")
     with pytest.raises(UserError, match="path must hold tasks: got .* which has none"):
         build(config, None)
