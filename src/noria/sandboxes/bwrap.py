@@ -62,10 +62,10 @@ class BwrapSandbox:
         label = _label()
         folders = [folder for place, folder in shape.layers if place == _jail.ROOT]
         seen = [(place, folder) for place, folder in shape.layers if place != _jail.ROOT]
-        plan = _jail.plan(f"{label}{os.getpid()}-", config.readonly, [path for path, _ in links], seen, shape.hidden)
         self._base = Base(folders) if folders else None
         above = _cgroup.usable(f"{label}{os.getpid()}-{next(_numbers)}")
         _sweep(label, above)
+        plan = _jail.plan(f"{label}{os.getpid()}-", config.readonly, [path for path, _ in links], seen, shape.hidden)
         self._pool = Pool(partial(_server, config, plan, above, links, self._base, shape.warm), config.servers)
         self._finish = weakref.finalize(self, _clear, self._pool, plan.stage, os.getpid())
         try:
